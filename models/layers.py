@@ -1,0 +1,314 @@
+"""The parts of a decoder block: norm, attention and MLP, with TransformerLens' hook and weight names.
+
+Attention takes one of two paths with one result. While nothing is hooked on its scores or pattern it calls
+`scaled_dot_product_attention`, in O(T) memory; otherwise it computes the pattern explicitly.
+
+Shape letters: B batch, T tokens, R queried rows, H heads, D model width, E head width, M MLP width.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformer_lens.hook_points import HookPoint
+
+from models.masks import Visibility
+from models.positions import Places, Scheme, rotate
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
+
+# Largest mask or bias (elements) that the fast path builds at once; longer inputs go through in blocks of queries.
+BLOCK_ELEMENTS = 1 << 24
+
+
+def hooked(*points: HookPoint) -> bool:
+    """Is anything hooked, forwards or backwards, on one of `points`."""
+    return any(point.fwd_hooks or point.bwd_hooks or point._forward_hooks for point in points)
+
+
+class Norm(nn.Module):
+    """RMS norm or layer norm without bias, or none.
+
+    Attributes:
+        w: [D] gain.
+        hook_scale: [B, T, 1] the denominator, sqrt(mean square + eps) (ones for none).
+        hook_normalized: [B, T, D] before the gain.
+    """
+
+    def __init__(self, kind: str, width: int, eps: float) -> None:
+        super().__init__()
+        self.kind, self.eps, self.width = kind, eps, width
+        self.w = nn.Parameter(torch.ones(width)) if kind != "none" else None
+        self.hook_scale = HookPoint()
+        self.hook_normalized = HookPoint()
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Normalise the last axis, in float32 whatever x's dtype."""
+        if not hooked(self.hook_scale, self.hook_normalized):
+            return self.unhooked(x)
+        wide = x.float()
+        if self.kind == "LN":
+            wide = wide - wide.mean(-1, keepdim=True)
+        scale = torch.ones_like(wide[..., :1]) if self.w is None else self._scale(wide)
+        normalized = self.hook_normalized(wide / self.hook_scale(scale))
+        return (normalized if self.w is None else normalized * self.w.float()).to(x.dtype)
+
+    def unhooked(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """The same in fewer kernels, past the hooks."""
+        if self.w is None:
+            return x
+        wide, w = x.float(), self.w.float()
+        if self.kind == "LN":
+            return F.layer_norm(wide, (self.width,), w, eps=self.eps).to(x.dtype)
+        return F.rms_norm(wide, (self.width,), w, eps=self.eps).to(x.dtype)
+
+    def _scale(self, centred: Tensor) -> Tensor:
+        return (centred.square().mean(-1, keepdim=True) + self.eps).sqrt()
+
+
+class Attention(nn.Module):
+    """Multi-head attention that is handed a positional scheme.
+
+    Layers may have fewer heads than the widest layer: weights and activations are padded to H with zero heads
+    (`n_real` says how many are real), so that tools which expect equal heads stay right. Absent heads attend to nothing.
+
+    Attributes:
+        W_Q, W_K, W_V: [H, D, E]; W_O: [H, E, D].
+        scheme: the layer's positional scheme.
+        hook_q, hook_k, hook_v, hook_z, hook_rot_q, hook_rot_k: [B, T, H, E]; the rotated ones fire for every scheme.
+        hook_attn_scores, hook_pattern: [B, H, T, T], before and after the softmax; masked scores are -inf.
+        hook_result: [B, T, H, D]; hook_q_input, hook_k_input, hook_v_input, hook_attn_in: [B, T, H, D] before the norm.
+        hook_coords: [B, T, 1] index or [B, T, 2] (row, column), where the scheme has coordinates in this layer.
+        hook_step: [B, T, 2] (u, v), where the scheme learns steps.
+    """
+
+    def __init__(
+        self, scheme: Scheme, *, d_model: int, d_head: int, n_heads: int, n_real: int, strict: bool, scale: float
+    ) -> None:
+        super().__init__()
+        self.scheme = scheme
+        self.n_heads, self.n_real, self.d_head, self.strict, self.scale = n_heads, n_real, d_head, strict, scale
+        self.W_Q = nn.Parameter(torch.zeros(n_heads, d_model, d_head))
+        self.W_K = nn.Parameter(torch.zeros(n_heads, d_model, d_head))
+        self.W_V = nn.Parameter(torch.zeros(n_heads, d_model, d_head))
+        self.W_O = nn.Parameter(torch.zeros(n_heads, d_head, d_model))
+        by_token = ["q", "k", "v", "z", "rot_q", "rot_k", "result", "q_input", "k_input", "v_input", "attn_in"]
+        for name in by_token:
+            self._point(f"hook_{name}", pos_dim=1)
+        self._point("hook_attn_scores", pos_dim=2)
+        self._point("hook_pattern", pos_dim=2)
+        if scheme.n_coords and not scheme.at_embedding:
+            self._point("hook_coords", pos_dim=1)
+        if scheme.learns_steps:
+            self._point("hook_step", pos_dim=1)
+
+    def _point(self, name: str, pos_dim: int) -> None:
+        point = HookPoint()
+        point.pos_dim = pos_dim
+        setattr(self, name, point)
+
+    def forward(
+        self,
+        resid: Float[Tensor, "B T D"],
+        norm: Norm,
+        places: Places,
+        rows: Int[Tensor, "B R"] | None = None,
+    ) -> Float[Tensor, "B R D"]:
+        """What the layer's heads add to the residual stream.
+
+        Args:
+            resid: the stream before the norm.
+            norm: applied to `resid` (a Norm of kind "none" where the block has no norm before attention).
+            places: tokens and padding, for coordinates and the mask.
+            rows: query positions that are needed; None for all. Only the query side is cut.
+        """
+        normed = norm(resid)
+        coords = self._coordinates(resid, normed, places)
+        q_in, k_in, v_in = self._inputs(resid, normed, norm)
+        # Few rows are cut before attention; many are cheaper in one causal call and cut after it.
+        cut_late = rows is not None and rows.numel() * resid.shape[1] > BLOCK_ELEMENTS
+        late_rows, rows = (rows, None) if cut_late else (None, rows)
+        if rows is not None:
+            q_in = take_rows(q_in, rows)
+        q = self.hook_q(_project(q_in, self.W_Q))
+        k = self.hook_k(_project(k_in, self.W_K))
+        v = self.hook_v(_project(v_in, self.W_V))
+
+        factors = None
+        if coords is not None:
+            factors = self.scheme.rotation(coords, whole=not (self.scheme.learns_steps or hooked(self.hook_coords)))
+        if factors is not None:
+            k = rotate(k, factors)
+            q = rotate(q, factors if rows is None else take_rows(factors, rows))
+        q, k = self.hook_rot_q(q), self.hook_rot_k(k)
+
+        visible = Visibility(places.pad_mask, self.strict, self.scheme.settings.window)
+        biased = coords is not None and self.scheme.has_bias
+        if hooked(self.hook_attn_scores, self.hook_pattern):
+            z = self._explicit(q, k, v, visible, coords if biased else None)
+        else:
+            z = fast_attention(q, k, v, visible, self.scale, self._bias(coords) if biased else None, rows)
+        z = self.hook_z(z)
+        return self._write(z if late_rows is None else take_rows(z, late_rows))
+
+    def _coordinates(self, resid: Tensor, normed: Tensor, places: Places) -> Tensor | None:
+        """Coordinates through the hooks, float32[B or 1, T, C], or None where attention itself has no positions."""
+        if not self.scheme.n_coords or self.scheme.at_embedding:
+            return None
+        steps = self.hook_step(self.scheme.steps(normed, resid)) if self.scheme.learns_steps else None
+        coords = self.scheme.coordinates(places, steps)
+        if hooked(self.hook_coords):
+            coords = self.hook_coords(coords.expand(len(resid), -1, -1).clone()).float()
+        return coords
+
+    def _inputs(self, resid: Tensor, normed: Tensor, norm: Norm) -> tuple[Tensor, Tensor, Tensor]:
+        """Normed inputs of q, k and v: one [B, T, D], or one a head [B, T, H, D] where someone hooks the fork."""
+        forks = (self.hook_q_input, self.hook_k_input, self.hook_v_input)
+        if not hooked(*forks, self.hook_attn_in):
+            return normed, normed, normed
+        per_head = resid[:, :, None].expand(-1, -1, self.n_heads, -1)
+        if hooked(self.hook_attn_in):
+            per_head = self.hook_attn_in(per_head.clone())
+        q_in, k_in, v_in = (norm.unhooked(fork(per_head.clone())) for fork in forks)
+        return q_in, k_in, v_in
+
+    def _bias(self, coords: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """Score bias as a function of query positions (long[Q] or long[B, Q]) and key positions (long[K])."""
+
+        def bias(queries: Tensor, keys: Tensor) -> Tensor:
+            at = coords[:, queries] if queries.ndim == 1 else take_rows(coords.expand(len(queries), -1, -1), queries)
+            real = self.scheme.bias(at, coords[:, keys])
+            return F.pad(real, (0, 0, 0, 0, 0, self.n_heads - self.n_real))
+
+        return bias
+
+    def _explicit(
+        self, q: Tensor, k: Tensor, v: Tensor, visible: Visibility, coords: Tensor | None
+    ) -> Float[Tensor, "B T H E"]:
+        """Attention by its definition, through the score and pattern hooks, in float32."""
+        positions = torch.arange(q.shape[1], device=q.device)
+        scores = torch.einsum("bqhe,bkhe->bhqk", q.float(), k.float()) * self.scale
+        if coords is not None:
+            scores = scores + self._bias(coords)(positions, positions)
+        scores = scores.masked_fill(~visible.mask(positions, positions)[:, None], -math.inf)
+        scores = self.hook_attn_scores(scores)
+        blind = (scores == -math.inf).all(-1, keepdim=True)
+        pattern = scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+        if self.n_real < self.n_heads:
+            real = torch.arange(self.n_heads, device=q.device) < self.n_real
+            pattern = pattern * real[None, :, None, None]
+        pattern = self.hook_pattern(pattern)
+        return torch.einsum("bhqk,bkhe->bqhe", pattern, v.float()).to(v.dtype)
+
+    def _write(self, z: Float[Tensor, "B R H E"]) -> Float[Tensor, "B R D"]:
+        if hooked(self.hook_result):
+            return self.hook_result(torch.einsum("bthe,hed->bthd", z, self.W_O)).sum(2)
+        return z.flatten(2) @ self.W_O.flatten(0, 1)
+
+
+def _project(x: Tensor, weight: Float[Tensor, "H D E"]) -> Float[Tensor, "B T H E"]:
+    """x [B, T, D], or [B, T, H, D] with an input of its own for every head."""
+    if x.ndim == 4:
+        return torch.einsum("bthd,hde->bthe", x, weight)
+    flat = weight.permute(1, 0, 2).flatten(1)
+    return (x @ flat).unflatten(-1, weight.shape[::2])
+
+
+def take_rows(x: Float[Tensor, "B T *C"], rows: Int[Tensor, "B R"]) -> Float[Tensor, "B R *C"]:
+    """x at positions `rows` of every string; x may be shared by all strings (B = 1)."""
+    if len(x) == 1:
+        return x[0][rows]
+    return x[torch.arange(len(x), device=x.device)[:, None], rows]
+
+
+def fast_attention(
+    q: Float[Tensor, "B R H E"],
+    k: Float[Tensor, "B T H E"],
+    v: Float[Tensor, "B T H E"],
+    visible: Visibility,
+    scale: float,
+    bias: Callable[[Tensor, Tensor], Tensor] | None = None,
+    rows: Int[Tensor, "B R"] | None = None,
+) -> Float[Tensor, "B R H E"]:
+    """Attention without its pattern, in memory linear in T; the zero vector for a query that sees nothing.
+
+    Args:
+        q, k, v: rotated queries and keys, and values.
+        visible: the mask.
+        scale: multiplies q k.
+        bias: function of query and key positions that returns what is added to the scores.
+        rows: positions of the queries; None where they are all positions in order.
+    """
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    if bias is None and rows is None and visible.plainly_causal:
+        z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale).transpose(1, 2)
+        return z if visible.pad_mask is None else z.masked_fill(visible.pad_mask[:, :, None, None], 0.0)
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    per_row = len(q) * n_keys * (1 if bias is None else q.shape[1])
+    block = max(1, min(n_queries, BLOCK_ELEMENTS // per_row))
+    parts = []
+    for start in range(0, n_queries, block):
+        stop = min(start + block, n_queries)
+        if rows is None:
+            queries = torch.arange(start, stop, device=q.device)
+            first, last = visible.key_range(start, stop - 1)
+        else:
+            queries = rows[:, start:stop]
+            first, last = 0, n_keys
+        keys = torch.arange(first, last, device=q.device)
+        parts.append(_masked_block(q[:, :, start:stop], k, v, visible, scale, bias, queries, keys))
+    return torch.cat(parts, dim=2).transpose(1, 2)
+
+
+def _masked_block(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    visible: Visibility,
+    scale: float,
+    bias: Callable[[Tensor, Tensor], Tensor] | None,
+    queries: Tensor,
+    keys: Tensor,
+) -> Float[Tensor, "B H Q E"]:
+    """One block of queries against the keys it can see, with an explicit mask or bias."""
+    allowed = visible.mask(queries, keys)[:, None]
+    sees = allowed.any(-1, keepdim=True)
+    allowed = allowed | ~sees  # a row without keys would be NaN; it is zeroed below
+    mask = allowed
+    if bias is not None:
+        mask = bias(queries, keys).masked_fill(~allowed, -math.inf).to(q.dtype)
+    first, last = int(keys[0]), int(keys[-1]) + 1
+    z = F.scaled_dot_product_attention(q, k[:, :, first:last], v[:, :, first:last], attn_mask=mask, scale=scale)
+    return z.masked_fill(~sees, 0.0)
+
+
+class MLP(nn.Module):
+    """W_out act(W_in x), or gated: W_out (act(W_gate x) * W_in x). No biases.
+
+    Attributes:
+        W_in, W_gate: [D, M]; W_out: [M, D].
+        hook_pre: [B, T, M] what the activation sees; hook_pre_linear: the ungated factor; hook_post: what W_out reads.
+    """
+
+    def __init__(self, *, d_model: int, d_mlp: int, gated: bool, act_fn: str) -> None:
+        super().__init__()
+        self.act = ACTIVATIONS[act_fn]
+        self.W_in = nn.Parameter(torch.zeros(d_model, d_mlp))
+        self.W_out = nn.Parameter(torch.zeros(d_mlp, d_model))
+        self.hook_pre = HookPoint()
+        self.hook_post = HookPoint()
+        self.gated = gated
+        if gated:
+            self.W_gate = nn.Parameter(torch.zeros(d_model, d_mlp))
+            self.hook_pre_linear = HookPoint()
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """What the MLP adds to the residual stream."""
+        if self.gated:
+            post = self.act(self.hook_pre(x @ self.W_gate)) * self.hook_pre_linear(x @ self.W_in)
+        else:
+            post = self.act(self.hook_pre(x @ self.W_in))
+        return self.hook_post(post) @ self.W_out
