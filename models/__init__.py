@@ -1,0 +1,1 @@
+"""What is studied: tasks, positional schemes, the decoder, training, evaluation, captures."""

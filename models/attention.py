@@ -1,4 +1,4 @@
-"""Exact attention patterns at any length, recomputed from what a capture keeps: rotated q and k, and the row log-sum-exp.
+"""Exact attention patterns at any length, recomputed from a capture: rotated q and k, and the row log-sum-exp.
 
 Nothing of size T x T is ever stored. A tile, a row or a max-pooled view is computed when asked for. This module needs
 numpy alone, so that looking at patterns never waits for torch; `models/capture.py` writes the files.
@@ -110,7 +110,7 @@ class HeadPattern:
         return self.tile(slice(query, query + 1), slice(0, len(self)))[0]
 
     def top_keys(self, query: int, n: int = 10) -> tuple[Int64[np.ndarray, "n"], Float32[np.ndarray, "n"]]:
-        """Positions and weights of the `n` keys that a query attends to most, largest first; zero weights are left out."""
+        """Positions and weights of the `n` keys that a query attends to most, largest first, without zero weights."""
         weights = self.row(query)
         order = np.argsort(-weights, kind="stable")[: max(0, n)]
         order = order[weights[order] > 0]

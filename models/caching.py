@@ -45,7 +45,11 @@ def cache_bytes(model: "CopyTransformer", names: Iterable[str], batch: int, leng
 def check_budget(model: "CopyTransformer", names: Sequence[str], batch: int, length: int, budget: int | None) -> None:
     """Raise UsageError where the cache would take more than `budget` bytes (half of the free memory by default)."""
     if budget is None:
-        free = torch.cuda.mem_get_info(model.device)[0] if model.device.type == "cuda" else psutil.virtual_memory().available
+        free = (
+            torch.cuda.mem_get_info(model.device)[0]
+            if model.device.type == "cuda"
+            else psutil.virtual_memory().available
+        )
         budget = free // 2
     needed = cache_bytes(model, names, batch, length)
     if needed > budget:

@@ -1,8 +1,8 @@
 """Writing captures: what `models/attention.py` needs to recompute any view of the exact pattern, in O(T) a head.
 
-A capture is a folder: `capture.json` and one safetensors file a string with `q.{layer}`, `k.{layer}` (rotated, [H, T, E]),
-`lse.{layer}` ([H, T]), `coords.{layer}`, `steps.{layer}`, `norms.{layer}` (output norm of every head, [H, T]), tokens,
-targets, predictions and positions.
+A capture is a folder: `capture.json` and one safetensors file a string with `q.{layer}`, `k.{layer}` (rotated,
+[H, T, E]), `lse.{layer}` ([H, T]), `coords.{layer}`, `steps.{layer}`, `norms.{layer}` (output norm of every head,
+[H, T]), tokens, targets, predictions and positions.
 """
 
 import json

@@ -73,8 +73,10 @@ class ModelSettings(Settings):
         tied: unembed with the transposed embedding.
         strict_mask: a token does not attend to itself ([EXR] section 5); the first token then attends to nothing.
         positions: schemes, one for all layers, one a layer, or an alternation; a name or a table {scheme, ...}.
-        n_ctx: longest sequence that is accepted; nothing of this size is ever allocated.
+        n_ctx: longest sequence that is accepted; nothing of this size is ever allocated. Float32 counts
+            exactly up to 2^24.
         init_std: std of the normal initialisation; matrices that write to the residual stream divide by sqrt(2 L).
+        embed_std: std of the embedding's initialisation; unset is init_std.
     """
 
     heads: tuple[Annotated[int, Field(ge=1, le=256)], ...] = Field((2,), min_length=1, max_length=256)
@@ -92,8 +94,9 @@ class ModelSettings(Settings):
     positions: tuple[Annotated[SerializeAsAny[SchemeSettings], BeforeValidator(parse_scheme)], ...] = Field(
         (parse_scheme("rope2d"),), min_length=1
     )
-    n_ctx: int = Field(4_000_000, ge=2)
+    n_ctx: int = Field(4_000_000, ge=2, le=2**24)
     init_std: float = Field(0.02, gt=0, le=10)
+    embed_std: float | None = Field(None, gt=0, le=10)
 
     @field_validator("positions", mode="before")
     @classmethod
@@ -149,8 +152,8 @@ class TrainSettings(Settings):
         warmup: steps of linear warm-up.
         betas, weight_decay: of AdamW; decay applies to matrices only.
         clip: largest gradient norm.
-        loss_average: what the loss is a mean over: every scored token of the batch, or every string of its mean, which
-            gives short strings and EOS more weight.
+        eos_weight: weight of EOS in the loss; a copied token weighs 1. There is one EOS a string, and a model that
+            locates every token but not B1 copies long strings up to their end.
         precision: bfloat16 runs matrix products under autocast; angles, coordinates and softmax stay float32.
         compile: use torch.compile.
         checkpoint_every, evaluate_every: in steps; 0 leaves only the end.
@@ -170,7 +173,7 @@ class TrainSettings(Settings):
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.95)
     weight_decay: float = Field(0.01, ge=0, le=10)
     clip: float = Field(1.0, gt=0)
-    loss_average: Literal["token", "string"] = "token"
+    eos_weight: float = Field(1.0, gt=0, le=1000)
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     checkpoint_every: int = Field(100, ge=0)
@@ -204,18 +207,25 @@ class EvaluationSettings(Settings):
 
 
 class Mark(Settings):
-    """A result the recipe claims: mean exact match over `seeds` seeds, `strings` strings at one length.
+    """A result the recipe claims: exact match at one length, mean over seeds (`workbench reproduce`).
 
     Attributes:
         length: source string length.
         distributions: registered names; the claim holds for each.
-        at_least, at_most: bounds of the mean exact match.
+        strings: strings a seed and distribution.
+        at_least, at_most: bounds of the mean; without them the result is reported, not claimed.
     """
 
     length: Length
     distributions: tuple[str, ...] = Field(("imbalanced",), min_length=1)
+    strings: int = Field(50, ge=1, le=1_000_000)
     at_least: Probability = 0.0
     at_most: Probability = 1.0
+
+    @field_validator("distributions")
+    @classmethod
+    def _check_distributions(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_known_distribution(name) for name in names)
 
 
 class Recipe(Settings):

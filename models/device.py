@@ -20,7 +20,9 @@ def pick_device(name: str = "auto") -> torch.device:
     if name == "auto":
         return torch.device("cuda" if available["cuda"] else "mps" if available["mps"] else "cpu")
     if not available[kind]:
-        raise UsageError(f"device {name!r} was asked for, but torch {torch.__version__} finds none here; use cpu or auto")
+        raise UsageError(
+            f"device {name!r} was asked for, but torch {torch.__version__} finds none here; use cpu or auto"
+        )
     device = torch.device(name)
     if kind == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UsageError(f"device {name!r} does not exist; this machine has {torch.cuda.device_count()} CUDA devices")

@@ -35,7 +35,7 @@ class Score:
         exact_match: share copied exactly, EOS included, 0 to 1.
         token_accuracy: share of right tokens among all scored ones, 0 to 1.
         interval: 95 % Wilson interval of exact_match.
-        first_errors: index of the first wrong token of every failed string (the string's length where only EOS is wrong).
+        first_errors: index of the first wrong token of every failed string (its length where only EOS is wrong).
     """
 
     distribution: str

@@ -18,6 +18,9 @@ from transformer_lens.hook_points import HookPoint
 from models.masks import Visibility
 from models.positions import Places, Scheme, rotate
 
+# Added to the scores, [B or 1, H, Q, K], given query positions (long[Q] or long[B, Q]) and key positions (long[K]).
+Bias = Callable[[Tensor, Tensor], Tensor]
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 # Largest mask or bias (elements) that the fast path builds at once; longer inputs go through in blocks of queries.
@@ -73,7 +76,7 @@ class Attention(nn.Module):
     """Multi-head attention that is handed a positional scheme.
 
     Layers may have fewer heads than the widest layer: weights and activations are padded to H with zero heads
-    (`n_real` says how many are real), so that tools which expect equal heads stay right. Absent heads attend to nothing.
+    (`n_real` says how many are real), so that tools which expect equal heads stay right; they attend to nothing.
 
     Attributes:
         W_Q, W_K, W_V: [H, D, E]; W_O: [H, E, D].
@@ -84,6 +87,22 @@ class Attention(nn.Module):
         hook_coords: [B, T, 1] index or [B, T, 2] (row, column), where the scheme has coordinates in this layer.
         hook_step: [B, T, 2] (u, v), where the scheme learns steps.
     """
+
+    hook_q: HookPoint
+    hook_k: HookPoint
+    hook_v: HookPoint
+    hook_z: HookPoint
+    hook_rot_q: HookPoint
+    hook_rot_k: HookPoint
+    hook_attn_scores: HookPoint
+    hook_pattern: HookPoint
+    hook_result: HookPoint
+    hook_q_input: HookPoint
+    hook_k_input: HookPoint
+    hook_v_input: HookPoint
+    hook_attn_in: HookPoint
+    hook_coords: HookPoint
+    hook_step: HookPoint
 
     def __init__(
         self, scheme: Scheme, *, d_model: int, d_head: int, n_heads: int, n_real: int, strict: bool, scale: float
@@ -146,11 +165,11 @@ class Attention(nn.Module):
         q, k = self.hook_rot_q(q), self.hook_rot_k(k)
 
         visible = Visibility(places.pad_mask, self.strict, self.scheme.settings.window)
-        biased = coords is not None and self.scheme.has_bias
+        bias = self._bias(coords) if coords is not None and self.scheme.has_bias else None
         if hooked(self.hook_attn_scores, self.hook_pattern):
-            z = self._explicit(q, k, v, visible, coords if biased else None)
+            z = self._explicit(q, k, v, visible, bias)
         else:
-            z = fast_attention(q, k, v, visible, self.scale, self._bias(coords) if biased else None, rows)
+            z = fast_attention(q, k, v, visible, self.scale, bias, rows)
         z = self.hook_z(z)
         return self._write(z if late_rows is None else take_rows(z, late_rows))
 
@@ -175,8 +194,8 @@ class Attention(nn.Module):
         q_in, k_in, v_in = (norm.unhooked(fork(per_head.clone())) for fork in forks)
         return q_in, k_in, v_in
 
-    def _bias(self, coords: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-        """Score bias as a function of query positions (long[Q] or long[B, Q]) and key positions (long[K])."""
+    def _bias(self, coords: Tensor) -> Bias:
+        """The scheme's bias as a function of positions."""
 
         def bias(queries: Tensor, keys: Tensor) -> Tensor:
             at = coords[:, queries] if queries.ndim == 1 else take_rows(coords.expand(len(queries), -1, -1), queries)
@@ -186,13 +205,13 @@ class Attention(nn.Module):
         return bias
 
     def _explicit(
-        self, q: Tensor, k: Tensor, v: Tensor, visible: Visibility, coords: Tensor | None
+        self, q: Tensor, k: Tensor, v: Tensor, visible: Visibility, bias: Bias | None
     ) -> Float[Tensor, "B T H E"]:
         """Attention by its definition, through the score and pattern hooks, in float32."""
         positions = torch.arange(q.shape[1], device=q.device)
         scores = torch.einsum("bqhe,bkhe->bhqk", q.float(), k.float()) * self.scale
-        if coords is not None:
-            scores = scores + self._bias(coords)(positions, positions)
+        if bias is not None:
+            scores = scores + bias(positions, positions)
         scores = scores.masked_fill(~visible.mask(positions, positions)[:, None], -math.inf)
         scores = self.hook_attn_scores(scores)
         blind = (scores == -math.inf).all(-1, keepdim=True)
@@ -210,7 +229,7 @@ class Attention(nn.Module):
 
 
 def _project(x: Tensor, weight: Float[Tensor, "H D E"]) -> Float[Tensor, "B T H E"]:
-    """x [B, T, D], or [B, T, H, D] with an input of its own for every head."""
+    """X [B, T, D], or [B, T, H, D] with an input of its own for every head."""
     if x.ndim == 4:
         return torch.einsum("bthd,hde->bthe", x, weight)
     flat = weight.permute(1, 0, 2).flatten(1)
@@ -218,7 +237,7 @@ def _project(x: Tensor, weight: Float[Tensor, "H D E"]) -> Float[Tensor, "B T H 
 
 
 def take_rows(x: Float[Tensor, "B T *C"], rows: Int[Tensor, "B R"]) -> Float[Tensor, "B R *C"]:
-    """x at positions `rows` of every string; x may be shared by all strings (B = 1)."""
+    """X at positions `rows` of every string; x may be shared by all strings (B = 1)."""
     if len(x) == 1:
         return x[0][rows]
     return x[torch.arange(len(x), device=x.device)[:, None], rows]
@@ -230,13 +249,15 @@ def fast_attention(
     v: Float[Tensor, "B T H E"],
     visible: Visibility,
     scale: float,
-    bias: Callable[[Tensor, Tensor], Tensor] | None = None,
+    bias: Bias | None = None,
     rows: Int[Tensor, "B R"] | None = None,
 ) -> Float[Tensor, "B R H E"]:
     """Attention without its pattern, in memory linear in T; the zero vector for a query that sees nothing.
 
     Args:
-        q, k, v: rotated queries and keys, and values.
+        q: rotated queries.
+        k: rotated keys.
+        v: values.
         visible: the mask.
         scale: multiplies q k.
         bias: function of query and key positions that returns what is added to the scores.
@@ -269,7 +290,7 @@ def _masked_block(
     v: Tensor,
     visible: Visibility,
     scale: float,
-    bias: Callable[[Tensor, Tensor], Tensor] | None,
+    bias: Bias | None,
     queries: Tensor,
     keys: Tensor,
 ) -> Float[Tensor, "B H Q E"]:

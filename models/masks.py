@@ -6,7 +6,6 @@ Shape letters: B batch (1 where all strings agree), Q/K query and key positions.
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -33,7 +32,7 @@ class Visibility:
         return self.pad_mask is None or not bool((self.pad_mask[:, :-1] & ~self.pad_mask[:, 1:]).any())
 
     def mask(self, queries: Tensor, keys: Tensor) -> Bool[Tensor, "B Q K"]:
-        """Bool[B, Q, K]: may the query at position `queries` (long[Q] or long[B, Q]) see the key at `keys` (long[K])."""
+        """Bool[B, Q, K]: may queries at positions `queries` (long[Q] or long[B, Q]) see keys at `keys` (long[K])."""
         distance = queries[..., None] - keys
         distance = distance if distance.ndim == 3 else distance[None]
         visible = distance >= (1 if self.strict else 0)

@@ -6,7 +6,7 @@ continues to bit-identical weights.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +103,9 @@ class Trainer:
         every = max(1, math.ceil(train.steps / MAX_RECORDS))
         tokens, since = 0, time.perf_counter()
         while self.step < train.steps:
-            loss, norm, seen = self._train_step(self.step + 1)
+            generator = torch.Generator().manual_seed(step_seed(self.recipe.seed, self.step + 1))
+            batches = [self.task.sample(train.batch_size, generator) for _ in range(train.accumulation)]
+            loss, norm, seen = self.train_on(batches)
             tokens += seen
             evaluating = self._due(train.evaluate_every)
             if self.step % every == 0 or evaluating or self.checkpoint_due():
@@ -136,7 +138,9 @@ class Trainer:
 
     def _load(self, state: dict[str, Tensor]) -> None:
         try:
-            load_weights(self.model, {k.removeprefix("weights."): v for k, v in state.items() if k.startswith("weights.")})
+            load_weights(
+                self.model, {k.removeprefix("weights."): v for k, v in state.items() if k.startswith("weights.")}
+            )
             for name, parameter in self.model.named_parameters():
                 prefix = f"optimizer.{name}."
                 moments = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
@@ -151,15 +155,13 @@ class Trainer:
     def _due(self, every: int) -> bool:
         return self.step == self.recipe.train.steps or (every > 0 and self.step % every == 0)
 
-    def _train_step(self, step: int) -> tuple[float, float, int]:
-        """One optimiser step; returns loss, gradient norm and the number of real tokens."""
-        train = self.recipe.train
-        generator = torch.Generator().manual_seed(step_seed(self.recipe.seed, step))
-        batches = [self.task.sample(train.batch_size, generator) for _ in range(train.accumulation)]
-        if train.loss_average == "token":
-            total_weight = float(sum(batch.loss_mask.sum() for batch in batches))
-        else:
-            total_weight = float(sum(len(batch) for batch in batches))
+    def train_on(self, batches: Sequence[CopyBatch]) -> tuple[float, float, int]:
+        """One optimiser step on the batches given; returns loss, gradient norm and the number of real tokens.
+
+        Raises TrainingDiverged, and changes nothing, where the loss or a gradient is not finite.
+        """
+        train, step = self.recipe.train, self.step + 1
+        total_weight = float(sum(batch.lengths.sum() + train.eos_weight * len(batch) for batch in batches))
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
         for batch in batches:
@@ -185,17 +187,16 @@ class Trainer:
         return loss_value, norm_value, sum(int((~batch.pad_mask).sum()) for batch in batches)
 
     def _summed_loss(self, batch: CopyBatch) -> Tensor:
-        """Sum over scored tokens, or over strings of their mean."""
+        """Cross-entropy summed over the scored tokens, EOS weighted."""
         rows, exists = batch.scored_rows
-        targets = batch.targets.gather(1, rows).masked_fill(~exists, IGNORE)
+        targets = batch.targets.gather(1, rows).masked_fill(~exists, IGNORE).to(self.device)
         moved = batch.to(self.device)
         logits = self._forward(moved.tokens, rows=rows.to(self.device), pad_mask=moved.pad_mask)
-        losses = torch.nn.functional.cross_entropy(
-            logits.float().flatten(0, 1), targets.to(self.device).flatten(), ignore_index=IGNORE, reduction="none"
-        ).view(targets.shape)
-        if self.recipe.train.loss_average == "token":
-            return losses.sum()
-        return (losses.sum(1) / (moved.lengths + 1)).sum()
+        weights = torch.ones(logits.shape[-1], device=self.device)
+        weights[batch.vocabulary.eos] = self.recipe.train.eos_weight
+        return torch.nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), targets.flatten(), weights, ignore_index=IGNORE, reduction="sum"
+        )
 
     def _default_micro_batch(self, batch_size: int) -> int:
         return CPU_MICRO_BATCH if self.device.type == "cpu" else batch_size
@@ -240,13 +241,15 @@ def load_weights(model: CopyTransformer, weights: dict[str, Tensor]) -> None:
     own = dict(model.named_parameters())
     wrong = sorted(own.keys() ^ weights.keys())
     if wrong:
-        raise UsageError(f"weights do not fit the model: {', '.join(wrong[:3])} missing or unknown; was the config changed?")
+        raise UsageError(
+            f"weights do not fit the model: {', '.join(wrong[:3])} missing or unknown; was the config changed?"
+        )
     with torch.no_grad():
         for name, parameter in own.items():
             if parameter.shape != weights[name].shape:
                 raise UsageError(
-                    f"weight {name} has shape {tuple(weights[name].shape)}, the model expects {tuple(parameter.shape)}; "
-                    f"was the config changed?"
+                    f"weight {name} has shape {tuple(weights[name].shape)}, the model expects "
+                    f"{tuple(parameter.shape)}; was the config changed?"
                 )
             parameter.copy_(weights[name])
 

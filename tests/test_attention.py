@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from models.attention import Capture, HeadPattern, LayerRule, open_capture
 from models.capture import capture_strings, find_failures
 from models.config import ModelSettings, TaskSettings
@@ -133,7 +134,8 @@ def test_reading_needs_no_torch(tmp_path: Path) -> None:
     captured(make(), tmp_path)
     code = (
         "import sys, models.attention as a; from pathlib import Path; "
-        f"a.open_capture(Path({str(tmp_path / 'one')!r})).string(0).head(0, 0).pooled(); assert 'torch' not in sys.modules"
+        f"a.open_capture(Path({str(tmp_path / 'one')!r})).string(0).head(0, 0).pooled(); "
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -154,9 +156,7 @@ def test_an_interrupted_capture_leaves_nothing(tmp_path: Path) -> None:
 
 def test_failures_found_are_failures(tmp_path: Path) -> None:
     model = make()
-    batch, tried = find_failures(
-        model, TASK, strings=3, length=(5, 9), distribution="uniform", seed=0, tries=100
-    )
+    batch, tried = find_failures(model, TASK, strings=3, length=(5, 9), distribution="uniform", seed=0, tries=100)
     assert batch is not None and len(batch) == 3 and tried == 32
     assert not answer(model, batch).exact.any()
     nothing, tried = find_failures(model, TASK, strings=3, length=5, distribution="uniform", seed=0, tries=0)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from models.config import ModelSettings, Recipe, TaskSettings
 from models.errors import UsageError
 from models.evaluation import answer, evaluate, greedy_copy, in_parts, wilson
@@ -63,9 +64,7 @@ def test_an_interval_is_scored_the_same_whatever_else_is(
     monkeypatch.setattr("models.evaluation.TOKENS_AT_ONCE", 40)
     done: list[int] = []
     alone = list(
-        evaluate(
-            half_trained, TASK, intervals=[(8, 12)], distributions=["uniform"], strings=20, progress=done.append
-        )
+        evaluate(half_trained, TASK, intervals=[(8, 12)], distributions=["uniform"], strings=20, progress=done.append)
     )
     assert alone[0] == both[1]
     assert sum(done) == 20 and len(done) > 5

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from models.config import Recipe, TrainSettings
 from models.errors import TrainingDiverged, UsageError
 from models.training import Trainer, learning_rate, load_weights, micro_batches, step_seed
@@ -31,14 +32,18 @@ def test_sorted_micro_batches_give_the_gradient_of_the_padded_batch() -> None:
     for part in micro_batches(batch, 3):
         (trainer._summed_loss(part) / scored).backward()
     for name, weight in model.named_parameters():
-        torch.testing.assert_close(weight.grad, whole[name], atol=1e-5 * float(whole[name].abs().max() + 1e-6), rtol=1e-5)
+        torch.testing.assert_close(
+            weight.grad, whole[name], atol=1e-5 * float(whole[name].abs().max() + 1e-6), rtol=1e-5
+        )
 
 
 def test_accumulated_batches_equal_one_large_batch_in_what_they_optimise() -> None:
     split = Trainer(recipe(accumulation=2, batch_size=4, micro_batch=2), "cpu")
-    split._train_step(1)
-    again = Trainer(recipe(accumulation=2, batch_size=4, micro_batch=4), "cpu")
-    again._train_step(1)
+    batches = [split.task.sample(4, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    split.train_on(batches)
+    again = Trainer(recipe(batch_size=8, micro_batch=4), "cpu")
+    texts = [batch.strings[row, : int(batch.lengths[row])].tolist() for batch in batches for row in range(4)]
+    again.train_on([again.task.encode(texts)])
     for one, other in zip(split.model.parameters(), again.model.parameters(), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 

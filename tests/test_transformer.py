@@ -6,6 +6,7 @@ import weakref
 import psutil
 import pytest
 import torch
+
 from models.config import ModelSettings, TaskSettings
 from models.errors import UsageError
 from models.layers import take_rows
@@ -148,9 +149,7 @@ def test_scores_are_before_and_pattern_after_the_softmax() -> None:
     causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     pads = batch.pad_mask[:, None, None, :] | batch.pad_mask[:, None, :, None]
     assert (scores[..., ~causal] == -torch.inf).all()
-    torch.testing.assert_close(
-        pattern.sum(-1), (~batch.pad_mask).float()[:, None].expand(-1, 2, -1), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(pattern.sum(-1), (~batch.pad_mask).float()[:, None].expand(-1, 2, -1), atol=1e-5, rtol=0)
     assert (pattern[pads.expand_as(pattern)] == 0).all()
     assert (cache["pattern", 1][:, 1] == 0).all(), "the absent head attends to nothing"
 
@@ -173,7 +172,9 @@ def test_changing_pad_ids_changes_no_loss() -> None:
         torch.testing.assert_close(model(junk, "loss", pad_mask=batch.pad_mask, targets=targets), clean)
     per_token = model(batch.tokens, "loss", targets=batch.targets, loss_per_token=True)
     assert (per_token[~batch.loss_mask] == 0).all()
-    torch.testing.assert_close(per_token.sum() / batch.loss_mask.sum(), model(batch.tokens, "loss", targets=batch.targets))
+    torch.testing.assert_close(
+        per_token.sum() / batch.loss_mask.sum(), model(batch.tokens, "loss", targets=batch.targets)
+    )
 
 
 def test_dtype_changes_leave_coordinates_and_rotation_exact() -> None:

@@ -1,4 +1,8 @@
-"""Auto-2D-RoPE: coordinates composed from learned steps, then rotated like 2D-RoPE ([C2D] appendix F)."""
+"""Auto-2D-RoPE: coordinates composed from learned steps, then rotated like 2D-RoPE ([C2D] appendix F).
+
+Coordinates are not whole-numbered, so frequencies cannot be reduced modulo 2 pi beforehand. At coordinate 10^6 the
+factor is off by less than 3e-7 for bases from 1e-4 up, by 2e-3 at 1e-8, and is meaningless at 1e-12.
+"""
 
 from typing import Literal
 
@@ -26,7 +30,7 @@ class Auto2D(Geometric):
 
     n_coords = 2
     learns_steps = True
-    reduced = False  # frequencies modulo 2 pi are only right at whole-numbered coordinates
+    reduced = False
 
     class Settings(Rotary2DSettings):
         """Settings of Auto-2D-RoPE.
