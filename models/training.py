@@ -94,7 +94,8 @@ class Trainer:
     def run(self) -> Iterator[Record]:
         """Train to `recipe.train.steps`, yielding a record wherever one is due.
 
-        Between two records, and when the iterator is closed or interrupted, `state()` is that of the last whole step.
+        Between two records `state()` is that of the last whole step. An exception raised from outside while a step
+        runs (Ctrl-C) can fall between the weights' update and the count: catch the signal and stop at a record.
 
         Raises:
             TrainingDiverged: the loss or a gradient is not finite; the message names the step and where it began.

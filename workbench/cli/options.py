@@ -1,0 +1,20 @@
+"""Options that several verbs share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIR", help="Folder of runs.  [default: $COPY_WORKBENCH_STORE, else ./runs]"),
+]
+JsonOption = Annotated[
+    str | None,
+    typer.Option("--json", metavar="PATH", help="Also write the result as JSON; - for stdout, and nothing else there."),
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+SubjectArgument = Annotated[
+    str, typer.Argument(metavar="SUBJECT", help="A run: its id, the beginning of it, or `latest`.")
+]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or `latest`.")]

@@ -1,0 +1,120 @@
+"""Files that are never half-written, and names from outside that never leave their folder."""
+
+import errno
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from models.errors import UsageError, WorkbenchError
+
+_ADVICE = {
+    errno.ENOSPC: "free some space, or choose a folder on another disk",
+    errno.EDQUOT: "free some space, or choose a folder on another disk",
+    errno.EROFS: "choose a folder that can be written to",
+    errno.EACCES: "choose a folder that can be written to",
+    errno.EPERM: "choose a folder that can be written to",
+    errno.ENOTDIR: "choose a folder, not a file",
+    errno.EEXIST: "choose a folder, not a file",
+}
+
+
+def child_of(folder: Path, name: str, kind: str) -> Path:
+    """Return the path of the direct child `name` of `folder`: the one way from an outside name to a path.
+
+    Args:
+        folder: the folder that must not be left.
+        name: what came from a command line, a URL or a file.
+        kind: what is named, for the message ("run").
+
+    Raises:
+        UsageError: the name is empty, hidden, too long, holds a separator or an unprintable character (NUL), or is
+            a link to somewhere else. That the child exists is not checked.
+    """
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"an empty {kind} name was given; give the name of a {kind}")
+    refused = name.startswith(".") or not name.isprintable() or any(c in name for c in "/\\")
+    if refused or len(os.fsencode(name)) > 255:
+        raise UsageError(f"{name[:80]!r} is not a {kind} name: it must be one visible folder name, not a path")
+    if os.path.islink(folder / name):
+        raise UsageError(f"{kind} {name!r} in {folder} is a link; links are not followed")
+    return folder / name
+
+
+def as_workbench_error(error: OSError, doing: str) -> WorkbenchError:
+    """Return the one line for a failed file operation: what was tried, the reason, what to do.
+
+    Args:
+        error: what the system said.
+        doing: what was tried ("write runs/x/run.json").
+    """
+    reason = (error.strerror or str(error)).lower()
+    advice = _ADVICE.get(error.errno or 0)
+    return WorkbenchError(f"cannot {doing}: {reason}" + (f"; {advice}" if advice else ""))
+
+
+@contextmanager
+def reporting(doing: str) -> Iterator[None]:
+    """Turn an OSError of the block into a WorkbenchError, see `as_workbench_error`."""
+    try:
+        yield
+    except OSError as error:
+        raise as_workbench_error(error, doing) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`; after the block it is fsynced and renamed to `path`.
+
+    A reader sees the old content or the new one. When the block fails, nothing is left behind.
+
+    Raises:
+        WorkbenchError: the disk is full, the folder is read-only, or any other OSError.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    with reporting(f"write {path}"):
+        try:
+            yield temporary
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` in one step, see `replacing`."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as strict JSON (no NaN) to `path` in one step, see `replacing`."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in `path`; a file that cannot be read or holds anything else raises ValueError."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path.name} is not valid JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path.name} is not a JSON object")
+    return value
