@@ -7,7 +7,7 @@ Shape letters: T tokens, H heads, E head width, C coordinates, Q/K query and key
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Float32, Int64
 from safetensors import SafetensorError, safe_open
 
+from models.blockwise import pool_max
 from models.errors import UsageError, WorkbenchError
 
 FORMAT = 1
 ABOUT_FILE = "capture.json"
-BLOCK_ELEMENTS = 1 << 22  # scores held at once while a view is computed
 
 
 @dataclass(frozen=True)
@@ -84,24 +84,29 @@ class HeadPattern:
 
     def scores(self, rows: slice, cols: slice) -> Float32[np.ndarray, "Q K"]:
         """Pre-softmax scores of queries `rows` and keys `cols`; -inf where a query may not see a key."""
-        first, last = _bounds(rows, len(self), "rows")
-        left, right = _bounds(cols, len(self), "cols")
-        scores = (self.q[first:last] * np.float32(self.rule.scale)) @ self.k[left:right].T
+        first, last = bounds(rows, len(self), "rows")
+        left, right = bounds(cols, len(self), "cols")
+        scores = self.k[left:right] @ (self.q[first:last] * np.float32(self.rule.scale)).T
+        self.finish_scores(scores, left, first)
+        return scores.T
+
+    def finish_scores(self, scores: Float32[np.ndarray, "K Q"], left: int, first: int) -> None:
+        """Add the bias and hide what is not visible, in place, in the block of q k whose corner is (left, first)."""
+        right, last = left + scores.shape[0], first + scores.shape[1]
         if self.rule.slopes is not None:
             assert self.coords is not None
-            distance = self.coords[first:last, 0, None] - self.coords[None, left:right, 0]
+            distance = self.coords[None, first:last, 0] - self.coords[left:right, 0, None]
             scores -= np.float32(self.slope) * distance
-        offset = np.arange(first, last)[:, None] - np.arange(left, right)[None]
         nearest = 1 if self.rule.strict else 0
-        hidden = offset < nearest
-        if self.rule.window is not None:
-            hidden |= offset >= self.rule.window + nearest
-        scores[hidden] = -np.inf
-        return scores
+        furthest = len(self) if self.rule.window is None else self.rule.window + nearest
+        if first - (right - 1) >= nearest and (last - 1) - left < furthest:
+            return
+        offset = np.arange(first, last)[None] - np.arange(left, right)[:, None]
+        scores[(offset < nearest) | (offset >= furthest)] = -np.inf
 
     def tile(self, rows: slice, cols: slice) -> Float32[np.ndarray, "Q K"]:
         """Exact weights of queries `rows` on keys `cols`."""
-        first, last = _bounds(rows, len(self), "rows")
+        first, last = bounds(rows, len(self), "rows")
         return np.exp(self.scores(rows, cols) - self.lse[first:last, None])
 
     def row(self, query: int) -> Float32[np.ndarray, "T"]:
@@ -118,29 +123,26 @@ class HeadPattern:
 
     def column_mass(self, keys: Sequence[int], rows: slice = slice(None)) -> Float32[np.ndarray, "Q K"]:
         """Exact weights of the queries `rows` on a few keys, in the order given."""
-        first, last = _bounds(rows, len(self), "rows")
+        first, last = bounds(rows, len(self), "rows")
         columns = [self.tile(slice(first, last), slice(key, key + 1)) for key in keys]
         return np.concatenate(columns, axis=1) if columns else np.zeros((last - first, 0), np.float32)
 
-    def pooled(self, rows: slice = slice(None), cols: slice = slice(None), out: int = 512) -> Pooled:
+    def pooled(
+        self,
+        rows: slice = slice(None),
+        cols: slice = slice(None),
+        out: int = 512,
+        progress: Callable[[float], None] | None = None,
+    ) -> Pooled:
         """Largest weight in each bin of a grid of at most `out` x `out` bins over queries `rows` and keys `cols`.
 
-        Within a row the largest weight is where the largest score is, so keys are pooled before the log-sum-exp is
-        subtracted; exact, and most of the exponentials are saved.
+        `progress` is called with the share that is done. See `models.overview.view` for long strings.
         """
         if out < 1:
             raise UsageError(f"a view of {out} bins was asked for; give at least 1")
-        first, last = _bounds(rows, len(self), "rows")
-        left, right = _bounds(cols, len(self), "cols")
-        row_edges, col_edges = _edges(first, last, out), _edges(left, right, out)
-        values = np.zeros((len(row_edges) - 1, len(col_edges) - 1), np.float32)
-        starts = col_edges[:-1] - left
-        for lo, hi in _row_groups(row_edges, right - left):
-            scores = self.scores(slice(int(row_edges[lo]), int(row_edges[hi])), slice(left, right))
-            best = np.maximum.reduceat(scores, starts, axis=1)
-            weights = np.exp(best - self.lse[row_edges[lo] : row_edges[hi], None])
-            values[lo:hi] = np.maximum.reduceat(weights, row_edges[lo:hi] - row_edges[lo], axis=0)
-        return Pooled(values, row_edges, col_edges)
+        row_edges = bin_edges(*bounds(rows, len(self), "rows"), out)
+        col_edges = bin_edges(*bounds(cols, len(self), "cols"), out)
+        return Pooled(pool_max(self, row_edges, col_edges, progress), row_edges, col_edges)
 
 
 class CapturedString:
@@ -177,6 +179,16 @@ class CapturedString:
             setattr(self, name, value)
             return value
         raise AttributeError(f"a captured string has no {name!r}")
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers."""
+        return self._capture.n_layers
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Real heads of each layer."""
+        return self._capture.heads
 
     @property
     def length(self) -> int:
@@ -301,7 +313,7 @@ def _rule(values: dict[str, Any]) -> LayerRule:
     )
 
 
-def _bounds(part: slice, size: int, name: str) -> tuple[int, int]:
+def bounds(part: slice, size: int, name: str) -> tuple[int, int]:
     """Begin and end of a slice without step inside 0..size; UsageError where it is empty."""
     if part.step not in (None, 1):
         raise UsageError(f"{name} {part} has a step; a view is contiguous")
@@ -316,15 +328,7 @@ def _check_row(query: int, size: int) -> None:
         raise UsageError(f"there is no query row {query}; the string has positions 0 to {size - 1}")
 
 
-def _edges(first: int, last: int, out: int) -> Int64[np.ndarray, "bins+1"]:
+def bin_edges(first: int, last: int, out: int) -> Int64[np.ndarray, "bins+1"]:
     """Bin edges: bins of equal width, the last one possibly narrower, at most `out` of them."""
     width = -(-(last - first) // out)
     return np.append(np.arange(first, last, width), last)
-
-
-def _row_groups(row_edges: np.ndarray, n_cols: int) -> Iterator[tuple[int, int]]:
-    """Ranges of bins whose rows fit in BLOCK_ELEMENTS scores, at least one bin each."""
-    n_bins = len(row_edges) - 1
-    per_bin = int(row_edges[1] - row_edges[0]) * n_cols
-    step = max(1, BLOCK_ELEMENTS // per_bin)
-    return ((lo, min(lo + step, n_bins)) for lo in range(0, n_bins, step))

@@ -150,7 +150,8 @@ class TrainSettings(Settings):
         learning_rate, final_learning_rate: peak and last value.
         schedule, decay_fraction: cosine, or wsd: constant, then linear over the last fraction of the steps.
         warmup: steps of linear warm-up.
-        betas, weight_decay: of AdamW; decay applies to matrices only.
+        betas, epsilon, weight_decay: of AdamW; decay applies to matrices only. A large epsilon lets weights rest once
+            the gradient has vanished, where Adam would go on in steps of full size.
         clip: largest gradient norm.
         eos_weight: weight of EOS in the loss; a copied token weighs 1. There is one EOS a string, and a model that
             locates every token but not B1 copies long strings up to their end.
@@ -171,6 +172,7 @@ class TrainSettings(Settings):
     decay_fraction: float = Field(0.1, ge=0, le=1)
     warmup: int = Field(100, ge=0)
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.95)
+    epsilon: float = Field(1e-8, gt=0, le=1)
     weight_decay: float = Field(0.01, ge=0, le=10)
     clip: float = Field(1.0, gt=0)
     eos_weight: float = Field(1.0, gt=0, le=1000)

@@ -285,4 +285,4 @@ def _optimizer(model: CopyTransformer, train: TrainSettings) -> torch.optim.Adam
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
     fused = next(iter(parameters)).device.type in ("cpu", "cuda")
-    return torch.optim.AdamW(groups, lr=train.learning_rate, betas=train.betas, fused=fused)
+    return torch.optim.AdamW(groups, lr=train.learning_rate, betas=train.betas, eps=train.epsilon, fused=fused)
