@@ -10,6 +10,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ from models.transformer import CopyTransformer
 
 # Tokens of one forward pass; a longer string goes alone.
 TOKENS_AT_ONCE = 1 << 14
+# Scored rows of one long string that go through the last layer at once.
+ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,40 @@ class Outcome:
 
 
 @torch.inference_mode()
-def answer(model: CopyTransformer, batch: CopyBatch) -> Outcome:
-    """Score a batch in one teacher-forced pass; only the scored rows go through the last layer's query side."""
+def answer(model: CopyTransformer, batch: CopyBatch, progress: Callable[[float], None] | None = None) -> Outcome:
+    """Score a batch in one teacher-forced pass; only the scored rows go through the last layer's query side.
+
+    A long string's rows go through it in chunks; `progress` is then called with each chunk's share of the work, else
+    once with 1.
+    """
     rows, exists = batch.scored_rows
-    logits = model(batch.tokens, rows=rows.to(model.device), pad_mask=batch.pad_mask)
-    predicted = logits.argmax(-1).cpu()
+    if len(batch) == 1 and rows.shape[1] > ROWS_AT_ONCE:
+        predicted = _predict_in_chunks(model, batch, rows[0], progress)
+    else:
+        predicted = model(batch.tokens, rows=rows.to(model.device), pad_mask=batch.pad_mask).argmax(-1).cpu()
+        if progress is not None:
+            progress(1.0)
     targets = batch.targets.gather(1, rows).cpu()
     return Outcome(predicted, (predicted == targets) | ~exists.cpu(), exists.cpu())
+
+
+def _predict_in_chunks(
+    model: CopyTransformer, batch: CopyBatch, rows: Int[Tensor, "R"], progress: Callable[[float], None] | None
+) -> Int[Tensor, "1 R"]:
+    """Predictions at consecutive rows of one string, the layers below the last computed once."""
+    last = model.cfg.n_layers - 1
+    tokens = batch.tokens.to(model.device)
+    resid = model(tokens, stop_at_layer=last)
+    first, end = int(rows[0]), int(rows[-1]) + 1
+    area = (end - first) * (first + end)
+    parts = []
+    for start in range(first, end, ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, end)
+        logits = model(tokens, rows=range(start, stop), start_at_layer=last, resid=resid)
+        parts.append(logits.argmax(-1).cpu())
+        if progress is not None:
+            progress((stop - start) * (start + stop) / area)
+    return torch.cat(parts, dim=1)
 
 
 def evaluate(
@@ -95,7 +125,7 @@ def evaluate(
     distributions: Sequence[str],
     strings: int = 10,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Iterator[Score]:
     """Yield a Score for every distribution and length interval, as each is finished.
 
@@ -108,7 +138,7 @@ def evaluate(
         distributions: registered names.
         strings: strings an interval.
         seed: of the strings.
-        progress: called with the number of strings just finished.
+        progress: called with the number of strings just finished, in fractions where a string is long.
 
     Raises:
         UsageError: nothing to evaluate, or an impossible length or name.
@@ -129,18 +159,16 @@ def _score(
     distribution: str,
     shortest: int,
     longest: int,
-    progress: Callable[[int], None] | None,
+    progress: Callable[[float], None] | None,
 ) -> Score:
     right = scored = exact = 0
     first_errors: list[int] = []
     for part in in_parts(batch, TOKENS_AT_ONCE):
-        outcome = answer(model, part)
+        outcome = answer(model, part, None if progress is None else partial(_scaled, progress, len(part)))
         right += int((outcome.right & outcome.exists).sum())
         scored += int(outcome.exists.sum())
         exact += int(outcome.exact.sum())
         first_errors += [int(k) for k in outcome.first_error if k >= 0]
-        if progress is not None:
-            progress(len(part))
     return Score(
         distribution=distribution,
         length=longest,
@@ -151,6 +179,10 @@ def _score(
         interval=wilson(exact, len(batch)),
         first_errors=tuple(sorted(first_errors)),
     )
+
+
+def _scaled(progress: Callable[[float], None], factor: int, share: float) -> None:
+    progress(share * factor)
 
 
 def in_parts(batch: CopyBatch, tokens: int) -> Iterator[CopyBatch]:

@@ -18,6 +18,9 @@ from transformer_lens.hook_points import HookPoint
 from models.masks import Visibility
 from models.positions import Places, Scheme, rotate
 
+# Which query rows are wanted: positions of every string, or one range for all of them.
+Rows = Int[Tensor, "B R"] | range
+
 # Added to the scores, [B or 1, H, Q, K], given query positions (long[Q] or long[B, Q]) and key positions (long[K]).
 Bias = Callable[[Tensor, Tensor], Tensor]
 
@@ -134,7 +137,7 @@ class Attention(nn.Module):
         resid: Float[Tensor, "B T D"],
         norm: Norm,
         places: Places,
-        rows: Int[Tensor, "B R"] | None = None,
+        rows: Rows | None = None,
     ) -> Float[Tensor, "B R D"]:
         """What the layer's heads add to the residual stream.
 
@@ -148,7 +151,7 @@ class Attention(nn.Module):
         coords = self._coordinates(resid, normed, places)
         q_in, k_in, v_in = self._inputs(resid, normed, norm)
         # Few rows are cut before attention; many are cheaper in one causal call and cut after it.
-        cut_late = rows is not None and rows.numel() * resid.shape[1] > BLOCK_ELEMENTS
+        cut_late = isinstance(rows, Tensor) and rows.numel() * resid.shape[1] > BLOCK_ELEMENTS
         late_rows, rows = (rows, None) if cut_late else (None, rows)
         if rows is not None:
             q_in = take_rows(q_in, rows)
@@ -236,8 +239,10 @@ def _project(x: Tensor, weight: Float[Tensor, "H D E"]) -> Float[Tensor, "B T H 
     return (x @ flat).unflatten(-1, weight.shape[::2])
 
 
-def take_rows(x: Float[Tensor, "B T *C"], rows: Int[Tensor, "B R"]) -> Float[Tensor, "B R *C"]:
-    """X at positions `rows` of every string; x may be shared by all strings (B = 1)."""
+def take_rows(x: Float[Tensor, "B T *C"], rows: Rows) -> Float[Tensor, "B R *C"]:
+    """Return x at positions `rows` of every string; x may be shared by all strings (B = 1)."""
+    if isinstance(rows, range):
+        return x[:, rows.start : rows.stop]
     if len(x) == 1:
         return x[0][rows]
     return x[torch.arange(len(x), device=x.device)[:, None], rows]
@@ -250,7 +255,7 @@ def fast_attention(
     visible: Visibility,
     scale: float,
     bias: Bias | None = None,
-    rows: Int[Tensor, "B R"] | None = None,
+    rows: Rows | None = None,
 ) -> Float[Tensor, "B R H E"]:
     """Attention without its pattern, in memory linear in T; the zero vector for a query that sees nothing.
 
@@ -267,6 +272,10 @@ def fast_attention(
     if bias is None and rows is None and visible.plainly_causal:
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale).transpose(1, 2)
         return z if visible.pad_mask is None else z.masked_fill(visible.pad_mask[:, :, None, None], 0.0)
+    if isinstance(rows, range):
+        if bias is None and visible.pad_mask is None and visible.plainly_causal and q.device.type == "cpu":
+            return _causal_rows(q, k, v, rows, scale).transpose(1, 2)
+        rows = torch.arange(rows.start, rows.stop, device=q.device).expand(len(q), -1)
     n_queries, n_keys = q.shape[2], k.shape[2]
     per_row = len(q) * n_keys * (1 if bias is None else q.shape[1])
     block = max(1, min(n_queries, BLOCK_ELEMENTS // per_row))
@@ -304,6 +313,21 @@ def _masked_block(
     first, last = int(keys[0]), int(keys[-1]) + 1
     z = F.scaled_dot_product_attention(q, k[:, :, first:last], v[:, :, first:last], attn_mask=mask, scale=scale)
     return z.masked_fill(~sees, 0.0)
+
+
+def _causal_rows(q: Tensor, k: Tensor, v: Tensor, rows: range, scale: float) -> Float[Tensor, "B H R E"]:
+    """Causal attention of consecutive queries: all keys before them without a mask, their own triangle, merged.
+
+    PyTorch's causal mask starts at the first key, and an explicit one of R x T would defeat the purpose; its CPU
+    kernel returns the log-sum-exp that the two parts are merged by.
+    """
+    attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    own = slice(rows.start, rows.stop)
+    z, lse = attend(q, k[:, :, own], v[:, :, own], 0.0, True, scale=scale)
+    if rows.start == 0:
+        return z
+    before, lse_before = attend(q, k[:, :, : rows.start], v[:, :, : rows.start], 0.0, False, scale=scale)
+    return torch.lerp(before.float(), z.float(), torch.sigmoid(lse - lse_before)[..., None]).to(v.dtype)
 
 
 class MLP(nn.Module):

@@ -19,7 +19,7 @@ from transformer_lens.hook_points import HookPoint
 from models.config import ModelSettings, Recipe
 from models.errors import UsageError
 from models.hooked import HookedConfig, HookedInterface
-from models.layers import MLP, Attention, Norm, hooked, take_rows
+from models.layers import MLP, Attention, Norm, Rows, hooked, take_rows
 from models.positions import SCHEMES, Places, Scheme, build_scheme, parse_scheme
 from models.tasks import IGNORE, CopyTask, Vocabulary
 
@@ -106,7 +106,7 @@ class Block(nn.Module):
             self.hook_mlp_out = HookPoint()
 
     def forward(
-        self, resid: Float[Tensor, "B T D"], places: Places, rows: Int[Tensor, "B R"] | None = None
+        self, resid: Float[Tensor, "B T D"], places: Places, rows: Rows | None = None
     ) -> Float[Tensor, "B R D"]:
         """The residual stream after the block, at all positions or at `rows`."""
         resid = self.hook_resid_pre(resid)
@@ -201,7 +201,9 @@ class CopyTransformer(HookedInterface):
         pad_mask: Bool[Tensor, "B T"] | None = None,
         targets: Int[Tensor, "B T"] | None = None,
         loss_per_token: bool = False,
-        rows: Int[Tensor, "B R"] | None = None,
+        rows: Rows | None = None,
+        start_at_layer: int = 0,
+        resid: Float[Tensor, "B T D"] | None = None,
         stop_at_layer: int | None = None,
     ) -> Any:
         """Run the model.
@@ -212,7 +214,10 @@ class CopyTransformer(HookedInterface):
             pad_mask: true at padding; by default wherever the PAD id stands.
             targets: long[B, T], -100 where nothing is scored; by default every next token but padding.
             loss_per_token: return float[B, T] (zero where unscored) in place of the mean.
-            rows: long[B, R] positions whose logits are wanted: logits are [B, R, V], computed for those alone.
+            rows: positions whose logits are wanted, long[B, R] or one range for all strings: logits are [B, R, V],
+                and the last layer's query side is computed for those alone.
+            start_at_layer: begin with this layer, on `resid`.
+            resid: the residual stream that enters `start_at_layer`; by default the embedding of `tokens`.
             stop_at_layer: return the residual stream that enters this layer instead.
 
         Raises:
@@ -226,12 +231,13 @@ class CopyTransformer(HookedInterface):
             pad_mask = pad_mask.to(tokens.device) if bool(pad_mask.any()) else None
         places = Places(tokens, pad_mask, self.vocabulary.newline)
         cut = None if rows is None or hooked(*self.hook_points()) else rows
-        resid = self._embed(places)
+        if resid is None:
+            resid = self._embed(places)
         last = self.cfg.n_layers - 1
-        for layer, block in enumerate(self.blocks):
+        for layer in range(start_at_layer, self.cfg.n_layers):
             if layer == stop_at_layer:
                 return resid
-            resid = block(resid, places, cut if layer == last else None)
+            resid = self.blocks[layer](resid, places, cut if layer == last else None)
         if stop_at_layer is not None:
             return resid
         logits = self.unembed(self.ln_final(resid))
@@ -259,7 +265,7 @@ class CopyTransformer(HookedInterface):
         *,
         pad_mask: Bool[Tensor, "B T"] | None = None,
         targets: Int[Tensor, "B T"] | None = None,
-        rows: Int[Tensor, "B R"] | None = None,
+        rows: Rows | None = None,
         per_token: bool = False,
     ) -> Float[Tensor, ""] | Float[Tensor, "B R"]:
         """Cross-entropy in nats over the scored positions, see `forward`; padding never counts."""

@@ -62,14 +62,26 @@ def test_an_interval_is_scored_the_same_whatever_else_is(
 ) -> None:
     both = list(evaluate(half_trained, TASK, intervals=[(2, 5), (8, 12)], distributions=["uniform"], strings=20))
     monkeypatch.setattr("models.evaluation.TOKENS_AT_ONCE", 40)
-    done: list[int] = []
+    done: list[float] = []
     alone = list(
         evaluate(half_trained, TASK, intervals=[(8, 12)], distributions=["uniform"], strings=20, progress=done.append)
     )
     assert alone[0] == both[1]
-    assert sum(done) == 20 and len(done) > 5
+    assert sum(done) == pytest.approx(20) and len(done) > 5
     other_seed = list(evaluate(half_trained, TASK, intervals=[(8, 12)], distributions=["uniform"], strings=20, seed=1))
     assert other_seed[0].first_errors != alone[0].first_errors
+
+
+def test_a_long_string_is_scored_in_chunks_with_the_same_result(
+    half_trained: CopyTransformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = TASK.sample(1, torch.Generator().manual_seed(3), lengths=50)
+    whole = answer(half_trained, batch)
+    monkeypatch.setattr("models.evaluation.ROWS_AT_ONCE", 7)
+    shares: list[float] = []
+    chunked = answer(half_trained, batch, shares.append)
+    assert torch.equal(chunked.predicted, whole.predicted) and torch.equal(chunked.right, whole.right)
+    assert sum(shares) == pytest.approx(1) and len(shares) == 8
 
 
 def test_parts_hold_every_string_once_and_fit() -> None:

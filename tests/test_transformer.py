@@ -100,6 +100,19 @@ def test_queried_rows_equal_the_full_forward(scheme: str, monkeypatch: pytest.Mo
     torch.testing.assert_close(many[exists], full[exists], atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("scheme", [*ALL_SCHEMES, {"scheme": "rope", "window": 3}])
+def test_a_range_of_rows_from_a_middle_layer_equals_the_full_forward(scheme: object) -> None:
+    model, batch = make(scheme), draw(1)
+    with torch.no_grad():
+        full = model(batch.tokens)
+        resid = model(batch.tokens, stop_at_layer=1)
+        for rows in (range(0, 4), range(5, 9), range(0, batch.tokens.shape[1])):
+            cut = model(batch.tokens, rows=rows, start_at_layer=1, resid=resid)
+            torch.testing.assert_close(cut, full[:, rows.start : rows.stop], atol=2e-5, rtol=1e-4)
+        two = torch.cat([batch.tokens, batch.tokens])
+        torch.testing.assert_close(model(two, rows=range(2, 6)), full[:, 2:6].expand(2, -1, -1), atol=2e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("norm", ["RMS", "LN", "none"])
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_norms_computed_through_hooks_equal_the_fused_ones(norm: str, placement: str) -> None:

@@ -1,0 +1,395 @@
+"""The dashboard in Chromium: journeys through the pages with an empty console and no request off the machine."""
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from werkzeug.serving import make_server
+
+from tests import fake_store
+from workbench.dashboard import create_app
+
+pytestmark = pytest.mark.browser
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+# Plotly makes room for labels in a second pass: the map is where it stays once two looks in a row agree.
+STILL = """() => {
+    const box = document.querySelector("#attention-map .nsewdrag").getBoundingClientRect();
+    const now = [box.x, box.y, box.width, box.height].join();
+    const before = window.lastBox;
+    window.lastBox = now;
+    return now === before && document.querySelector("#attention-map .gtitle");
+}"""
+CELL = re.compile(r"query (\d+) (\S+)\s+→\s+key (\d+) (\S+)\s+·\s+offset (-?\d+)\s+·\s+(weight [\d.< ]+|in the future)")
+
+
+@dataclass
+class Site:
+    """A served store and a browser window on it.
+
+    Attributes:
+        page: the window.
+        address: where the dashboard is served.
+        ids: run ids by role.
+        root: the store.
+        said: what the console said, and errors of the page.
+        left: requests that left the machine, and answers with an error.
+    """
+
+    page: Page
+    address: str
+    ids: dict[str, str]
+    root: Path
+    said: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> None:
+        self.page.goto(self.address + path)
+        expect(self.page.locator("#page h1, #page h2").first).to_be_visible()
+
+    def query(self) -> str:
+        return urlsplit(self.page.url).query
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    root = tmp_path_factory.mktemp("browser") / "store"
+    ids = fake_store.fill(root)
+    fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=400, strings=1, name="long")
+    os.utime(root / ids["rope"] / "captures" / "long" / "capture.json", (0, 0))  # the other capture is the newest
+    server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", ids, root
+    server.shutdown()
+    thread.join()
+
+
+@pytest.fixture
+def site(browser: Browser, served: tuple[str, dict[str, str], Path]) -> Iterator[Site]:
+    address, ids, root = served
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    site = Site(page, address, ids, root)
+    page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
+    page.on("request", lambda request: site.left.append(request.url) if not is_local(request.url, address) else None)
+    page.on("response", lambda answer: site.left.append(answer.url) if answer.status >= 400 else None)
+    yield site
+    context.close()
+    assert site.said == [], "the console stays empty"
+    assert site.left == [], "nothing leaves the machine, nothing fails"
+
+
+def is_local(url: str, address: str) -> bool:
+    return url.startswith((address, "data:", "blob:", "about:"))
+
+
+def drawn(page: Page, graph: str) -> None:
+    """Wait until a figure has its traces."""
+    page.wait_for_function("id => (document.querySelector(`#${id} .js-plotly-plot`)?.data ?? []).length > 0", arg=graph)
+
+
+def map_box(page: Page) -> dict[str, float]:
+    drawn(page, "attention-map")
+    page.wait_for_function(STILL)
+    box = page.locator("#attention-map .nsewdrag").first.bounding_box()
+    assert box
+    return {"x": box["x"], "y": box["y"], "width": box["width"], "height": box["height"]}
+
+
+def test_every_page_opens_and_says_what_it_answers(site: Site) -> None:
+    site.open("/")
+    for title in ("Runs", "Attention", "Coordinates"):
+        site.page.locator("#nav a", has_text=title).click()
+        expect(site.page.locator("h1")).to_have_text(title)
+        expect(site.page.locator(".heading p")).to_contain_text("?")
+        expect(site.page).to_have_title(f"{title} · Copy Workbench")
+    drawn(site.page, "coordinates-path")
+
+
+def test_ticking_runs_is_kept_in_the_address_and_by_going_back(site: Site) -> None:
+    site.open("/runs")
+    page, rope, auto = site.page, site.ids["rope"], site.ids["auto2d"]
+    drawn(page, "runs-lengths")
+    expect(page.locator("#runs-key")).to_contain_text("Newest")
+    page.get_by_role("checkbox", name=f"draw {rope}").click()
+    expect(page.get_by_role("checkbox", name=f"draw {rope}")).to_be_checked()
+    assert site.query() == f"runs={rope}"
+    page.get_by_role("checkbox", name=f"draw {auto}").press(" ")
+    expect(page.locator("#runs-key .key-entry")).to_have_count(2)
+    page.go_back()
+    expect(page.locator("#runs-key .key-entry")).to_have_count(1)
+    expect(page.get_by_role("checkbox", name=f"draw {auto}")).not_to_be_checked()
+    page.go_forward()
+    expect(page.get_by_role("checkbox", name=f"draw {auto}")).to_be_checked()
+
+
+def test_status_is_text_and_damaged_folders_are_listed(site: Site) -> None:
+    site.open("/runs")
+    table = site.page.locator("#runs-table")
+    for text in ("finished", "failed", "killed", "unreadable", "not a run", "loss is not a number at step 300"):
+        expect(table).to_contain_text(text)
+
+
+def test_curves_grow_while_a_run_trains_and_ticks_stay(browser: Browser, site: Site, tmp_path: Path) -> None:
+    rope = site.ids["rope"]
+    site.open(f"/runs?runs={rope}")
+    expect(site.page.get_by_role("checkbox", name=f"draw {rope}")).to_be_checked()
+    training = fake_store.Training(site.root, "aaa-new-s0-0001")
+    try:
+        training.advance(40)
+        row = site.page.locator("tr", has_text="aaa-new-s0-0001")
+        expect(row).to_contain_text("training", timeout=15_000)
+        expect(row).to_contain_text("40 / 500")
+        expect(site.page.get_by_role("checkbox", name=f"draw {rope}")).to_be_checked()
+        expect(site.page.get_by_role("checkbox", name="draw aaa-new-s0-0001")).not_to_be_checked()
+        site.page.get_by_role("checkbox", name="draw aaa-new-s0-0001").click()
+        last = "document.querySelector('#runs-training .js-plotly-plot').data.map(trace => trace.x?.length ?? 0)"
+        site.page.wait_for_function(f"() => {last}.length === 4")
+        training.advance(60)
+        expect(row).to_contain_text("100 / 500", timeout=15_000)
+        ends = "document.querySelector('#runs-training .js-plotly-plot')._fullData.map(t => t._length)"
+        site.page.wait_for_function(f"() => {ends}.includes(100)")
+    finally:
+        training.close()
+        for file in sorted(training.folder.rglob("*"), reverse=True):
+            file.unlink() if file.is_file() else file.rmdir()
+        training.folder.rmdir()
+
+
+def test_from_a_run_to_its_failed_string_and_a_pinned_row(site: Site) -> None:
+    page, rope = site.page, site.ids["rope"]
+    site.open("/runs")
+    page.locator("tr", has_text=rope).get_by_role("link", name="attention").click()
+    expect(page.locator("h1")).to_have_text("Attention")
+    first = page.locator(".strings a").first
+    expect(first).to_have_attribute("aria-current", "true")
+    expect(first).to_contain_text("error at")
+    expect(page.locator(".no-head")).to_have_count(1)
+    page.get_by_title("Layer 1, head 0").click()
+    expect(page.locator(".thumbnail[aria-current]")).to_have_attribute("title", "Layer 1, head 0")
+    box = map_box(page)
+    site.page.wait_for_function(
+        "() => document.querySelector('#attention-map .gtitle')?.textContent.includes('Layer 1')"
+    )
+    page.mouse.click(box["x"] + box["width"] * 0.2, box["y"] + box["height"] * 0.75)
+    page.wait_for_url(re.compile(r"row=\d+"))
+    row = int(re.search(r"row=(\d+)", page.url)[1])  # type: ignore[index]
+    assert row == pytest.approx(0.75 * 126, abs=2)
+    expect(page.locator(".row-name")).to_contain_text(f"Query {row}")
+    expect(page.locator(".keys tbody tr").first).to_be_visible()
+    page.get_by_label("row after").click()
+    expect(page.locator(".row-name")).to_contain_text(f"Query {row + 1}")
+    page.go_back()
+    expect(page.locator(".row-name")).to_contain_text(f"Query {row}")
+
+
+def test_pointing_at_a_cell_reads_query_key_offset_and_weight(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['rope']}&layer=1&string=0")
+    page = site.page
+    box = map_box(page)
+    page.mouse.move(box["x"] + box["width"] * 0.31, box["y"] + box["height"] * 0.8, steps=4)
+    readout = page.locator("#attention-readout")
+    expect(readout).to_have_text(re.compile("query (99|100|101) "))
+    expect(readout).to_have_text(CELL)
+    query, _, key, _, offset, weight = CELL.search(readout.inner_text()).groups()  # type: ignore[union-attr]
+    assert int(offset) == int(query) - int(key)
+    assert weight.startswith("weight")
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] * 0.1, steps=4)
+    expect(readout).to_contain_text("in the future")
+
+
+def test_dragging_refines_a_pooled_map_and_a_double_click_shows_all(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['rope']}&capture=long")
+    page = site.page
+    expect(page.locator("#attention-map .gtitle")).to_contain_text("largest weight of 2 queries × 2 keys")
+    box = map_box(page)
+    page.mouse.move(box["x"] + box["width"] * 0.1, box["y"] + box["height"] * 0.55)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.75, steps=5)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"zoom=\d+-\d+\.\d+-\d+"))
+    expect(page.locator("#attention-map .gtitle")).to_contain_text("true source")
+    shape = page.evaluate("(() => { const z = document.querySelector('#attention-map .js-plotly-plot')._fullData[0].z;"
+                          " return [z.length, z[0].length, typeof z[0][0]]; })()")  # fmt: skip
+    assert shape[0] == pytest.approx(0.2 * 806, abs=4)
+    page.mouse.dblclick(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    expect(page.locator("#attention-map .gtitle")).to_contain_text("largest weight of 2 queries")
+    assert "zoom=" not in page.url
+
+
+def test_colour_switch_overlay_and_palette_change_the_figure_in_place(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['rope']}")
+    page = site.page
+    map_box(page)
+    first = "document.querySelector('#attention-map .js-plotly-plot').data"
+    sqrt = page.evaluate(f"JSON.stringify({first}[0].colorscale)")
+    page.get_by_role("link", name="linear").click()
+    page.wait_for_function(f"() => JSON.stringify({first}[0].colorscale) !== {sqrt!r}")
+    page.get_by_role("group", name="True source").get_by_role("link", name="off").click()
+    page.wait_for_function(f"() => {first}[1].visible === false")
+    assert site.query().endswith("scale=linear&source=off")
+    page.get_by_role("link", name="Viridis").click()
+    expect(page.get_by_role("link", name="Viridis")).to_have_attribute("aria-current", "true")
+
+
+def test_choosing_a_run_and_a_capture_from_the_lists(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['rope']}&layer=1")
+    page = site.page
+    expect(page.locator("#attention-run")).to_contain_text(site.ids["rope"])
+    page.locator("#attention-capture").click()
+    page.get_by_role("option", name=re.compile("imbalanced 400")).or_(
+        page.locator(".dash-dropdown-option", has_text="imbalanced 400")
+    ).first.click()
+    page.wait_for_url(re.compile("capture=long"))
+    page.locator("#attention-run").click()
+    page.locator(".dash-dropdown-option", has_text=site.ids["auto2d"]).click()
+    page.wait_for_url(re.compile(f"run={site.ids['auto2d']}"))
+    assert "capture=" not in page.url
+    expect(page.locator("#attention-map .gtitle")).to_contain_text("Auto-2D-RoPE")
+    page.go_back()
+    expect(page.locator("#attention-run")).to_contain_text(site.ids["rope"])
+    assert "capture=long" in page.url
+
+
+def test_a_link_shows_the_same_view_in_another_browser(site: Site, browser: Browser) -> None:
+    site.open(f"/attention?run={site.ids['rope']}&string=3&layer=1&row=90&zoom=60-100.0-40&scale=linear")
+    other = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    other.goto(site.page.url)
+    for page in (site.page, other):
+        expect(page.locator(".row-name")).to_contain_text("Query 90")
+        expect(page.locator(".strings a[aria-current]")).to_contain_text("#3")
+        drawn(page, "attention-map")
+        ranges = page.evaluate("document.querySelector('#attention-map .js-plotly-plot').layout.xaxis.range")
+        assert ranges == [-0.5, 39.5]
+    other.context.close()
+
+
+def test_the_selection_goes_along_from_page_to_page(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['auto2d']}&string=2")
+    site.page.locator("#nav a", has_text="Coordinates").click()
+    expect(site.page.locator("#coordinates-run")).to_contain_text(site.ids["auto2d"])
+    expect(site.page.locator(".strings a[aria-current]")).to_contain_text("#2")
+    drawn(site.page, "coordinates-steps")
+    drawn(site.page, "coordinates-rule")
+
+
+def test_schemes_without_rows_are_explained(site: Site) -> None:
+    site.open(f"/coordinates?run={site.ids['rope']}")
+    expect(site.page.locator(".explain")).to_contain_text("on a line")
+    drawn(site.page, "coordinates-line")
+    site.open(f"/coordinates?run={site.ids['rope2d']}")
+    expect(site.page.locator(".explain")).to_contain_text("line breaks")
+    drawn(site.page, "coordinates-path")
+
+
+def test_a_bad_address_is_explained_on_a_page_that_works(site: Site) -> None:
+    site.open("/attention?run=no-such-run&colour=red&layer=x")
+    expect(site.page.locator("#notes p")).to_have_count(2)
+    expect(site.page.locator("#attention-state")).to_contain_text("Unknown run 'no-such-run'")
+    site.page.locator("#attention-run").click()
+    site.page.locator(".dash-dropdown-option", has_text=site.ids["rope"]).click()
+    map_box(site.page)
+    expect(site.page.locator("#attention-state")).to_be_hidden()
+    site.open("/nowhere")
+    expect(site.page.locator("#page")).to_contain_text("There is no such page")
+
+
+def test_a_run_without_captures_says_what_to_do(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['nope']}")
+    expect(site.page.locator("#attention-state .command")).to_contain_text(site.ids["nope"])
+    expect(site.page.locator("#attention-map")).to_be_hidden()
+
+
+def test_thumbnails_arrive(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['rope']}")
+    site.page.wait_for_function(
+        "() => [...document.querySelectorAll('.thumbnail img')].length === 3 &&"
+        "[...document.querySelectorAll('.thumbnail img')].every(image => image.complete && image.naturalWidth === 126)"
+    )
+
+
+def test_hostile_token_names_are_text(site: Site) -> None:
+    names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "<b>A</b>", '"', "\n", "\u200b",
+             "\u202e", "שלום", "EOS", "PAD"]  # fmt: skip
+    fake_store.add_capture(site.root / site.ids["nope"], ["rope"], [1], n=6, strings=1, name="hostile", names=names)
+    alerts: list[str] = []
+    site.page.on("dialog", lambda dialog: alerts.append(dialog.message))
+    try:
+        site.open(f"/attention?run={site.ids['nope']}&capture=hostile")
+        box = map_box(site.page)
+        site.page.mouse.move(box["x"] + 40, box["y"] + box["height"] - 30, steps=3)
+        expect(site.page.locator("#attention-readout")).to_contain_text("<img")
+        expect(site.page.locator("#attention-map .yaxislayer-above, #attention-map .ytick text").first).to_contain_text(
+            "<b>A</b>"
+        )
+        site.open(f"/coordinates?run={site.ids['nope']}&capture=hostile")
+        drawn(site.page, "coordinates-line")
+        assert site.page.locator("img[src='x']").count() == 0
+        assert alerts == []
+    finally:
+        folder = site.root / site.ids["nope"] / "captures" / "hostile"
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+
+
+def test_the_theme_follows_the_system_and_the_button(browser: Browser, site: Site) -> None:
+    site.open("/runs")
+    theme = "document.documentElement.dataset.theme"
+    assert site.page.evaluate(theme) == "light"
+    site.page.locator("#theme").click()
+    assert site.page.evaluate(theme) == "dark"
+    site.page.reload()
+    assert site.page.evaluate(theme) == "dark", "the choice is remembered"
+    drawn(site.page, "runs-lengths")
+    ink = "getComputedStyle(document.querySelector('#runs-lengths .xtick text')).fill"
+    surface = "getComputedStyle(document.querySelector('.panel')).backgroundColor"
+    assert site.page.evaluate(ink) != site.page.evaluate(surface)
+    dark = browser.new_context(color_scheme="dark").new_page()
+    dark.goto(site.address)
+    assert dark.evaluate(theme) == "dark"
+    dark.context.close()
+
+
+@pytest.mark.parametrize("width", [768, 1280, 1920])
+def test_nothing_runs_off_the_side(site: Site, width: int) -> None:
+    site.page.set_viewport_size({"width": width, "height": 800})
+    for path in ("/runs", f"/attention?run={site.ids['rope']}", f"/coordinates?run={site.ids['auto2d']}"):
+        site.open(path)
+        site.page.wait_for_load_state("domcontentloaded")
+        assert site.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
+
+
+def test_the_keyboard_reaches_the_controls(site: Site) -> None:
+    site.open(f"/attention?run={site.ids['rope']}")
+    map_box(site.page)
+    reached = set()
+    for _ in range(60):
+        site.page.keyboard.press("Tab")
+        reached.add(site.page.evaluate("document.activeElement.className || document.activeElement.id"))
+    assert {"segment", "thumbnail"} <= reached
+    site.page.get_by_title("Layer 0, head 1").focus()
+    site.page.keyboard.press("Enter")
+    expect(site.page.locator(".thumbnail[aria-current]")).to_have_attribute("title", "Layer 0, head 1")

@@ -1,0 +1,146 @@
+// Behaviour that must not wait for the server: links, theme, the readout under the pointer.
+(function () {
+  "use strict";
+
+  var THEME = "copy-workbench-theme";
+
+  function theme() { return document.documentElement.dataset.theme; }
+
+  function setTheme(name) {
+    document.documentElement.dataset.theme = name;
+    try { localStorage.setItem(THEME, name); } catch (error) { /* private window: kept until it closes */ }
+  }
+
+  // A link inside the dashboard changes the address and tells dcc.Location, as going back would; the page stays.
+  function go(there) {
+    var here = window.location.pathname + window.location.search;
+    if (there === here) { return; }
+    window.history.pushState({}, "", there);
+    window.dispatchEvent(new PopStateEvent("popstate"));
+    if (there.split("?")[0] !== here.split("?")[0]) { window.scrollTo(0, 0); }
+  }
+
+  function follow(event) {
+    if (event.defaultPrevented || event.button !== 0) { return; }
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) { return; }
+    var link = event.target.closest("a[href^='/']");
+    if (!link || link.target) { return; }
+    event.preventDefault();
+    go(link.getAttribute("href"));
+  }
+
+  document.addEventListener("click", function (event) {
+    if (event.target.closest("#theme")) {
+      setTheme(theme() === "dark" ? "light" : "dark");
+      return;
+    }
+    follow(event);
+  });
+
+  document.addEventListener("keydown", function (event) {
+    if (event.key === " " && event.target.getAttribute("role") === "checkbox") {
+      event.preventDefault();
+      event.target.click();
+    }
+  });
+
+  // A double click on the map shows all of it. Plotly covers the page while a button is down, so only it can tell.
+  function watchMap() {
+    var plot = document.querySelector("#attention-map .js-plotly-plot");
+    if (!plot || plot.dataset.watched || typeof plot.on !== "function") { return; }
+    plot.dataset.watched = "true";
+    plot.on("plotly_doubleclick", function () {
+      var reset = document.getElementById("zoom-reset");
+      if (reset) { reset.click(); }
+    });
+  }
+
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function (event) {
+    var kept = null;
+    try { kept = localStorage.getItem(THEME); } catch (error) { kept = null; }
+    if (!kept) { document.documentElement.dataset.theme = event.matches ? "dark" : "light"; }
+  });
+
+  // Pictures of heads are fetched two at a time, so that a hundred of them never keep a click waiting.
+  var AT_ONCE = 2, loading = 0;
+
+  function pump() {
+    var waiting = document.querySelectorAll("img[data-src]");
+    for (var i = 0; i < waiting.length && loading < AT_ONCE; i++) {
+      if (waiting[i].dataset.asked !== waiting[i].dataset.src) { fetchPicture(waiting[i]); }
+    }
+  }
+
+  function fetchPicture(image) {
+    var done = function () {
+      image.onload = image.onerror = null;
+      loading -= 1;
+      pump();
+    };
+    if (!image.onload) { loading += 1; }  // one that is still loading has its place already
+    image.dataset.asked = image.dataset.src;
+    image.onload = image.onerror = done;
+    image.src = image.dataset.src;
+  }
+
+  new MutationObserver(function () { pump(); watchMap(); }).observe(document.documentElement, {
+    subtree: true, childList: true, attributes: true, attributeFilter: ["data-src"]
+  });
+
+  function binOf(edges, at) {
+    var low = 0, high = edges.length - 2;
+    while (low < high) {
+      var middle = (low + high + 1) >> 1;
+      if (edges[middle] <= at) { low = middle; } else { high = middle - 1; }
+    }
+    return [edges[low], edges[low + 1] - 1];
+  }
+
+  function element(type, className, children) {
+    return { type: type, namespace: "dash_html_components", props: { className: className, children: children } };
+  }
+
+  // "query 71 [0]" for one token, "queries 70–72" for several.
+  function named(one, several, names, span) {
+    if (span[0] === span[1]) { return [one + " " + span[0] + " ", element("Bdi", "token", names[span[0]])]; }
+    return [several + " " + span[0] + "–" + span[1]];
+  }
+
+  function weightText(weight) {
+    return weight > 0 && weight < 0.0001 ? "< 0.0001" : weight.toFixed(4);
+  }
+
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.workbench = {
+    entitle: function (links, path) {
+      var current = document.querySelector("#nav a[aria-current]");
+      document.title = (current ? current.textContent + " · " : "") + "Copy Workbench";
+      return window.dash_clientside.no_update;
+    },
+
+    go: function (there) {
+      if (typeof there === "string" && there[0] === "/") { go(there); }
+      return window.dash_clientside.no_update;
+    },
+
+    // "query 71 [0] → key 9 [0] · offset 62 · weight 0.6213", or ranges and the largest weight where cells are pooled.
+    readout: function (hover, cells, tokens) {
+      var point = hover && hover.points && hover.points[0];
+      if (!point || !cells || !tokens || !tokens.names) { return window.dash_clientside.no_update; }
+      var query = Math.round(point.y), key = Math.round(point.x);
+      var pooled = Boolean(cells.rows);
+      var queries = pooled ? binOf(cells.rows, query) : [query, query];
+      var keys = pooled ? binOf(cells.cols, key) : [key, key];
+      var single = queries[0] === queries[1] && keys[0] === keys[1];
+      var said = named("query", "queries", tokens.names, queries)
+        .concat([" → "], named("key", "keys", tokens.names, keys));
+      if (single) { said.push(" · offset " + (queries[0] - keys[0])); }
+      if (!Number.isFinite(point.z) || (pooled && point.z === 255)) {
+        return said.concat([" · in the future, not seen"]);
+      }
+      var weight = pooled ? Math.pow(point.z / 254, 2) : point.z;
+      said.push(pooled ? " · largest weight " : " · weight ", element("B", "", weightText(weight)));
+      return single && tokens.source[query] === key ? said.concat([" · true source"]) : said;
+    }
+  };
+})();

@@ -1,0 +1,11 @@
+"""The pages. Adding one is one file with a `Page` and one name in the list below."""
+
+from models.registry import Registry
+from workbench.dashboard.pages.attention import ATTENTION
+from workbench.dashboard.pages.base import Page
+from workbench.dashboard.pages.coordinates import COORDINATES
+from workbench.dashboard.pages.runs import RUNS
+
+PAGES: Registry[Page] = Registry("page")
+for page in (RUNS, ATTENTION, COORDINATES):
+    PAGES.register(page.path)(page)

@@ -1,0 +1,189 @@
+"""Coordinates: where a layer's positional scheme puts the tokens, and what it learned to do so."""
+
+from typing import Any
+
+import numpy as np
+from dash import Dash, Output, dcc, html
+from dash.development.base_component import Component
+
+from workbench.dashboard import pickers
+from workbench.dashboard.data import Data, token_kinds
+from workbench.dashboard.pages.base import Page
+from workbench.dashboard.parts import panel, switch
+from workbench.dashboard.regions import EVERYTHING, follow, memory
+from workbench.dashboard.selection import Selection
+from workbench.dashboard.state import ViewState
+from workbench.figures import (
+    TokenPath,
+    coordinate_path,
+    coordinates_by_index,
+    index_line,
+    learned_steps,
+    scheme_style,
+)
+from workbench.figures.tokens import markup
+
+PATH = "/coordinates"
+_CONFIG = {
+    "displaylogo": False,
+    "displayModeBar": "hover",
+    "modeBarButtons": [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
+}
+
+
+def layout() -> Component:
+    """Return the skeleton of the page."""
+    return html.Div(
+        [
+            memory("coordinates-layers"),
+            memory("coordinates-figures"),
+            pickers.columns(
+                "coordinates",
+                html.Div(
+                    [
+                        panel(None, html.Div(id="coordinates-layers", className="toolbar"), className="bar-panel"),
+                        html.Div(id="coordinates-figures", className="figures"),
+                    ],
+                    className="wide",
+                ),
+            ),
+        ]
+    )
+
+
+def register(app: Dash, data: Data) -> None:
+    """Register the page's callbacks."""
+    pickers.register(app, data, "coordinates", PATH)
+    follow(
+        app,
+        "coordinates-layers",
+        [Output("coordinates-layers", "children")],
+        EVERYTHING,
+        lambda view: (layer_bar(pickers.selected(data, view), view),),
+    )
+    follow(
+        app,
+        "coordinates-figures",
+        [Output("coordinates-figures", "children")],
+        ("run", "capture", "string", "layer"),
+        lambda view: (figures(pickers.selected(data, view)),),
+    )
+
+
+def layer_bar(chosen: Selection, view: ViewState) -> Component:
+    """Return the choice of layer, each with its scheme, and what the chosen one does with positions."""
+    rules = chosen.capture.rules
+    choices = [
+        (
+            f"{layer} · {scheme_style(rule.scheme).label}",
+            PATH + view.change(layer=layer).query(),
+            layer == chosen.view.layer,
+        )
+        for layer, rule in enumerate(rules)
+    ]
+    notes = [html.P(note, className="note") for note in chosen.notes]
+    return html.Div([switch("Layer", choices), html.P(explain(chosen), className="explain"), *notes])
+
+
+def explain(chosen: Selection) -> str:
+    """Return in a sentence or two how the chosen layer gets its coordinates."""
+    layer = chosen.view.layer
+    name = scheme_style(chosen.scheme).label
+    coords = chosen.string.coords(layer)
+    if chosen.string.steps(layer) is not None:
+        return (
+            f"{name} learns a gate u and a step v for every token: column p1 becomes u · p1 + v and row p2 becomes "
+            "p2 + 1 − u, each token standing where the tokens before it have led. u = v = 1 means “next column”, "
+            "u = v = 0 “new row”."
+        )
+    if coords is None:
+        added = chosen.capture.about.get("embedding_scheme")
+        if added:
+            where = scheme_style(str(added)).label
+            return f"Attention itself sees no positions here: {where} is added to the embedding, by token index."
+        return f"{name} gives tokens no coordinates: attention sees only their order, through the causal mask."
+    if coords.shape[1] == 2 and not coords[:, 0].any():
+        return f"{name} takes row and column from the line breaks. This string has none, so all tokens stand in row 0."
+    if coords.shape[1] == 2:
+        return (
+            f"{name} takes row and column from the line breaks: what follows one starts a new row at column 0. "
+            "Nothing is learned."
+        )
+    return f"{name} places tokens on a line by their index. There are no rows, and nothing is learned."
+
+
+def figures(chosen: Selection) -> Component:
+    """Return the figures that fit the scheme of the chosen layer."""
+    string, layer = chosen.string, chosen.view.layer
+    names, kinds = string.token_names, token_kinds(string)
+    coords, steps = string.coords(layer), string.steps(layer)
+    rule = np.asarray(string.rule_coords)
+    if coords is None or coords.shape[1] == 1:
+        line = np.arange(len(names)) if coords is None else coords[:, 0]
+        path = TokenPath(names, kinds, np.zeros(len(names)), line)
+        title = "Tokens by index" if coords is None else "Every token's coordinate is its index"
+        value = "token index" if coords is None else "coordinate (tokens)"
+        return html.Div(
+            [_graph("line", index_line(path, title=title, value_name=value), "wide-graph")], className="grid-1"
+        )
+    placed = TokenPath(names, kinds, coords[:, 0], coords[:, 1])
+    by_rule = TokenPath(names, kinds, rule[:, 0], rule[:, 1])
+    by_name = rule_name(chosen)
+    first = coordinate_path(
+        placed,
+        title=path_title(coords, rule, by_name),
+        column_name="p1: column (tokens)",
+        row_name="p2: row",
+        beside=by_rule,
+    )
+    over = coordinates_by_index(placed, rule, title="Column and row over the string", rule_name=by_name)
+    if np.array_equal(coords, rule):
+        graphs = [_graph("path", first, "wide-graph"), _graph("over", over, "wide-graph")]
+    else:
+        second = coordinate_path(
+            by_rule, title=f"Row and column {by_name}", column_name="column (tokens)", row_name="row", beside=placed
+        )
+        graphs = [
+            _graph("path", first),
+            _graph("rule", second),
+            _graph("over", over, "" if steps is not None else "wide-graph"),
+        ]
+    if steps is not None:
+        graphs.append(_graph("steps", learned_steps(placed, steps, title=steps_title(chosen, steps))))
+    return html.Div(graphs, className="grid-2")
+
+
+def rule_name(chosen: Selection) -> str:
+    """Return what rows by rule follow: line breaks, or the separator that replaces them."""
+    separator = chosen.capture.about.get("separator", "\n")
+    return "by line breaks" if separator == "\n" else f"by separator {markup(str(separator))}"
+
+
+def path_title(coords: np.ndarray, rule: np.ndarray, by_name: str) -> str:
+    """Return what the path shows: how far it is from the one by rule, or its size where they agree."""
+    if np.array_equal(coords, rule):
+        return f"{int(coords[:, 0].max()) + 1} rows of up to {int(coords[:, 1].max()) + 1} columns, {by_name}"
+    off = np.abs(coords - rule).max(axis=0)
+    return f"Up to {off[1]:.1f} columns, {off[0]:.1f} rows off those {by_name}"
+
+
+def steps_title(chosen: Selection, steps: np.ndarray) -> str:
+    """Return where the learned gate is lowest: the token that comes closest to starting a new row."""
+    lowest = int(steps[:, 0].argmin())
+    name = chosen.string.token_names[lowest]
+    return f"Learned steps: u is lowest at token {lowest} ({markup(name)}), {steps[lowest, 0]:.2f}"
+
+
+def _graph(name: str, figure: Any, extra: str = "") -> Component:
+    graph = dcc.Graph(id=f"coordinates-{name}", figure=figure, config=_CONFIG, className="graph")
+    return panel(None, graph, className=extra)
+
+
+COORDINATES = Page(
+    name="coordinates",
+    path=PATH,
+    title="Coordinates",
+    purpose="Where does each layer place the tokens, and does a learned placement start a new row at the copy?",
+    layout=layout,
+    register=register,
+)

@@ -1,0 +1,257 @@
+"""Runs: what was trained, how training goes, and how far each model copies."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import plotly.graph_objects as go
+from dash import Dash, Output, dcc, html
+from dash.development.base_component import Component
+
+from workbench.dashboard.data import Data, RunRow
+from workbench.dashboard.pages.base import Page
+from workbench.dashboard.parts import ago, link, message, panel, swatch, table
+from workbench.dashboard.regions import follow, memory
+from workbench.dashboard.selection import no_runs
+from workbench.dashboard.state import ViewState
+from workbench.figures import LengthCurve, empty_figure, length_generalisation, training_curves
+from workbench.runs import Status
+
+SHOWN_UNASKED = 6  # newest runs that are drawn while none is ticked
+DRAWN_AT_MOST = 12
+_WHILE_TRAINING, _WHILE_IDLE = 1500, 10_000  # milliseconds between looks at the store
+_PANELS_AT_MOST = 5
+
+# Icon, and what it means: status is never told by colour alone.
+STATUS = {
+    Status.FINISHED: ("✓", "finished"),
+    Status.TRAINING: ("▶", "training"),
+    Status.INTERRUPTED: ("‖", "interrupted"),
+    Status.FAILED: ("✕", "failed"),
+    Status.KILLED: ("✕", "killed"),
+    Status.UNREADABLE: ("!", "unreadable"),
+    Status.FOREIGN: ("?", "not a run"),
+}
+_COLUMNS = (
+    ("", "tick"),
+    ("Run", ""),
+    ("Status", ""),
+    ("Recipe", ""),
+    ("Scheme", ""),
+    ("Heads", ""),
+    ("Steps", "number"),
+    ("Exact match", "number"),
+    ("Age", "number"),
+    ("Look at", "look-at"),
+)
+_CONFIG = {"displaylogo": False, "displayModeBar": "hover", "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
+
+
+def layout() -> Component:
+    """Return the skeleton of the page."""
+    return html.Div(
+        [
+            dcc.Interval(id="runs-tick", interval=_WHILE_TRAINING),
+            *(memory(region) for region in ("runs-table", "runs-training", "runs-lengths")),
+            html.Section(html.Div(id="runs-table", className="scroll"), className="panel", **{"aria-label": "Runs"}),
+            html.Div(id="runs-key", className="key"),
+            html.Div(
+                [
+                    panel(
+                        None, dcc.Graph(id="runs-training", config=_CONFIG, className="graph", figure=empty_figure(""))
+                    ),
+                    panel(
+                        None, dcc.Graph(id="runs-lengths", config=_CONFIG, className="graph", figure=empty_figure(""))
+                    ),
+                ],
+                className="curves",
+            ),
+        ]
+    )
+
+
+def register(app: Dash, data: Data) -> None:
+    """Register the page's callbacks."""
+
+    def render_table(view: ViewState) -> tuple[Any, int]:
+        rows = data.runs()
+        interval = _WHILE_TRAINING if any(row.status is Status.TRAINING for row in rows) else _WHILE_IDLE
+        return (runs_table(rows, view, time.time()) if rows else message(no_runs(data))), interval
+
+    def table_stamp(view: ViewState) -> str:
+        now = time.time()
+        return str([(row, _age(row.created, now)) for row in data.runs()])
+
+    follow(
+        app,
+        "runs-table",
+        [Output("runs-table", "children"), Output("runs-tick", "interval")],
+        ("run", "runs"),
+        render_table,
+        stamp=table_stamp,
+        tick="runs-tick",
+    )
+
+    def render_training(view: ViewState) -> tuple[go.Figure, Component]:
+        rows, asked = drawn_runs(data.runs(), view)
+        curves = [curve for curve in map(data.training_curve, rows) if len(curve.steps)]
+        if not curves:
+            figure = empty_figure("No run has reported anything yet: curves appear here while one trains")
+        else:
+            figure = training_curves(curves, title=f"Training of {_count(len(curves), 'run')}: loss and exact match")
+        return figure, key([row for row in rows if any(c.run == row.id for c in curves)], asked, view)
+
+    follow(
+        app,
+        "runs-training",
+        [Output("runs-training", "figure"), Output("runs-key", "children")],
+        ("runs",),
+        render_training,
+        stamp=lambda view: str([(r.id, data.metrics_stamp(r)) for r in drawn_runs(data.runs(), view)[0]]),
+        tick="runs-tick",
+    )
+
+    def render_lengths(view: ViewState) -> tuple[go.Figure]:
+        rows, _ = drawn_runs(data.runs(), view)
+        curves = [curve for row in rows for curve in data.length_curves(row)]
+        if not curves:
+            return (
+                empty_figure(
+                    "Nothing is evaluated yet. A run is evaluated when it finishes, or by<br>workbench evaluate RUN"
+                ),
+            )
+        return (lengths_figure(curves, rows),)
+
+    follow(
+        app,
+        "runs-lengths",
+        [Output("runs-lengths", "figure")],
+        ("runs",),
+        render_lengths,
+        stamp=lambda view: str([(r.id, data.evaluation_stamp(r)) for r in drawn_runs(data.runs(), view)[0]]),
+        tick="runs-tick",
+    )
+
+
+def drawn_runs(rows: Sequence[RunRow], view: ViewState) -> tuple[list[RunRow], bool]:
+    """Return the runs whose curves are drawn, and whether they were asked for: ticked ones, else the newest few."""
+    readable = [row for row in rows if row.readable]
+    if view.runs:
+        return [row for row in readable if row.id in view.runs][:DRAWN_AT_MOST], True
+    return readable[:SHOWN_UNASKED], False
+
+
+def lengths_figure(curves: Sequence[LengthCurve], rows: Sequence[RunRow]) -> go.Figure:
+    """Return the length-generalisation figure of some runs, with their training ranges shaded."""
+    distributions = list(dict.fromkeys(curve.distribution for curve in curves))[:_PANELS_AT_MOST]
+    curves = [curve for curve in curves if curve.distribution in distributions]
+    drawn = {curve.run for curve in curves}
+    trained = sorted({row.train_lengths for row in rows if row.id in drawn and row.train_lengths})
+    title = f"Length generalisation of {_count(len(drawn), 'run')}, with 95 % Wilson intervals"
+    return length_generalisation(curves, trained, distributions, title=title)
+
+
+def key(rows: Sequence[RunRow], asked: bool, view: ViewState) -> Component:
+    """Return the line that says which runs are drawn, and how."""
+    if not rows:
+        return html.P("")
+    if asked:
+        clear = link("untick all", "/runs" + view.change(runs=()).query(), className="quiet")
+        lead: list[Any] = [html.Span(_count(len(rows), "ticked run")), clear]
+    else:
+        lead = [html.Span(f"Newest {f'{len(rows)} runs' if len(rows) > 1 else 'run'} (tick to choose)")]
+    entries = []
+    seen: Counter[str] = Counter()
+    for row in rows:
+        mark = swatch(row.scheme, label=False, repeat=seen[row.scheme])
+        entries.append(html.Span([mark, html.Bdi(row.id)], className="key-entry"))
+        seen[row.scheme] += 1
+    return html.Div([html.Div(lead, className="key-lead"), html.Div(entries, className="key-entries")])
+
+
+def runs_table(rows: Sequence[RunRow], view: ViewState, now: float) -> Component:
+    """Return the table of runs; every row is known by its id, so a new run never moves a tick."""
+    return table(
+        _COLUMNS, [_cells(row, view, now) for row in rows], "Runs in the store, newest first", className="runs"
+    )
+
+
+def _cells(row: RunRow, view: ViewState, now: float) -> list[Any]:
+    icon, text = STATUS[row.status]
+    status = html.Span(
+        [html.Span(icon, className="icon", **{"aria-hidden": "true"}), text],
+        className=f"status status-{row.status}",
+        title=row.message or "",
+    )
+    if not row.readable:
+        return ["", html.Bdi(row.id, className="id"), status, "–", "–", "–", "–", "–", "–", _reason(row)]
+    ticked = row.id in view.runs
+    tick = link(
+        html.Span("✓" if ticked else "", className="box", **{"aria-hidden": "true"}),
+        "/runs" + view.toggle_run(row.id).query(),
+        role="checkbox",
+        className="checkbox",
+        title="Draw this run's curves",
+        **{"aria-checked": "true" if ticked else "false", "aria-label": f"draw {row.id}"},
+    )
+    done = min(1.0, row.step / row.steps) if row.steps else 0.0
+    steps = html.Span(
+        [
+            f"{row.step:,}",
+            html.Span(f" / {row.steps:,}", className="quiet"),
+            html.Span(html.Span(style={"width": f"{100 * done:.1f}%"}), className="progress"),
+        ],
+        className="steps",
+    )
+    exact = "–" if row.exact_match is None else f"{row.exact_match:.2f}"
+    heads = " + ".join(map(str, row.heads)) if len(row.heads) <= 4 else f"{len(row.heads)} × {row.heads[0]}"
+    return [
+        tick,
+        html.Bdi(row.id, className="id"),
+        status,
+        row.recipe,
+        swatch(row.scheme) if row.scheme else "–",
+        heads or "–",
+        steps,
+        exact,
+        _age(row.created, now),
+        _links(row, view),
+    ]
+
+
+def _links(row: RunRow, view: ViewState) -> Component:
+    """Return links to the pages that show this run."""
+    if row.message:
+        return _reason(row)
+    if not row.captures:
+        return html.Span("no captures yet", className="quiet")
+    there = view.change(run=row.id).query()
+    number = _count(len(row.captures), "capture")
+    return html.Span(
+        [link("attention", "/attention" + there, title=number), " · ", link("coordinates", "/coordinates" + there)],
+        className="look",
+    )
+
+
+def _reason(row: RunRow) -> Component:
+    return html.Span(row.message, className="quiet reason", title=row.message)
+
+
+def _age(created: datetime | None, now: float) -> str:
+    return ago(max(0.0, now - created.timestamp())) if created else "–"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+RUNS = Page(
+    name="runs",
+    path="/runs",
+    title="Runs",
+    purpose="What has been trained, how is training going, and up to which length does each model copy exactly?",
+    layout=layout,
+    register=register,
+)

@@ -1,0 +1,97 @@
+"""Regions: parts of a page that follow the view in the address, each redrawn only when something it shows changed."""
+
+import html
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import fields as fields_of
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc, no_update
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from workbench.dashboard.guard import message_of
+from workbench.dashboard.parts import message
+from workbench.dashboard.state import ViewState, require_known
+from workbench.figures import empty_figure
+
+ADDRESS = Input("url", "search")
+# What a region with links depends on: they carry the whole view.
+EVERYTHING = tuple(f.name for f in fields_of(ViewState))
+
+
+class Told(Exception):
+    """Another region shows what is wrong; this one stays empty."""
+
+
+def memory(region: str) -> Component:
+    """Return the invisible component that remembers what a region shows; the page's layout must hold it."""
+    return dcc.Store(id=f"{region}-shows")
+
+
+def follow(
+    app: Dash,
+    region: str,
+    outputs: Sequence[Output],
+    fields: tuple[str, ...],
+    render: Callable[..., Sequence[Any]],
+    *,
+    stamp: Callable[[ViewState], str] | None = None,
+    tick: str | None = None,
+    patch: Callable[[ViewState, set[str]], Sequence[Any] | None] | None = None,
+) -> None:
+    """Keep `outputs` equal to `render(view)`.
+
+    Args:
+        app: where the callback is registered.
+        region: a name; `memory(region)` must be in the layout.
+        outputs: what is redrawn.
+        fields: the fields of the view that `render` reads. A change of any other redraws nothing.
+        render: returns a value an output. An error it raises is shown where its result would be.
+        stamp: what else decides the result (state of files); a changed stamp redraws.
+        tick: id of a dcc.Interval at which the stamp is looked at again.
+        patch: given the view and which fields changed, a cheaper update, or None where everything must be redrawn.
+    """
+    require_known(fields)
+    ticks = [Input(tick, "n_intervals")] if tick else []
+
+    @app.callback(*outputs, Output(f"{region}-shows", "data"), ADDRESS, *ticks, State(f"{region}-shows", "data"))
+    def update(query: Any, *more: Any) -> tuple[Any, ...]:
+        view, _ = ViewState.parse(query)
+        before = more[-1] if isinstance(more[-1], dict) else {}
+        now = {"view": view.query(fields), "stamp": stamp(view) if stamp else ""}
+        if before == now:
+            raise PreventUpdate
+        if patch and before.get("stamp") == now["stamp"] and not before.get("failed"):
+            shown, _ = ViewState.parse(before.get("view"))
+            changed = {name for name in fields if getattr(shown, name) != getattr(view, name)}
+            patched = patch(view, changed)
+            if patched is not None:
+                return (*patched, now)
+        try:
+            return (*render(view), now)
+        except PreventUpdate:
+            raise
+        except Exception as error:
+            return (*_explained(error, outputs), {**now, "failed": True})
+
+
+def _explained(error: Exception, outputs: Sequence[Output]) -> list[Any]:
+    """Return, for the first output that can show text, what went wrong, and leave the others empty."""
+    values: list[Any] = []
+    told = isinstance(error, Told)
+    for output in outputs:
+        if output.component_property == "children":
+            values.append([] if told else message(error))
+            told = True
+        elif output.component_property == "figure":
+            values.append(empty_figure("") if told else empty_figure(as_markup(message_of(error))))
+            told = True
+        else:
+            values.append(no_update)
+    return values
+
+
+def as_markup(text: str) -> str:
+    """Return a message as plotly text: escaped, broken into lines."""
+    return "<br>".join(html.escape(line) for line in textwrap.wrap(text, 70))

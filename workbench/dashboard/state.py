@@ -1,0 +1,202 @@
+"""`ViewState`: everything a person selected, carried by the address so that every view is a link.
+
+    /attention?run=rope-2l-s0-1a2b&string=3&layer=1&row=71&scale=linear
+
+Only what differs from the default is written. An unknown key is ignored with a note, a bad value is replaced by
+its default with a note, and neither ever raises: an address is typed by anybody.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from models.errors import UsageError
+from models.registry import unknown
+
+MAX_QUERY = 8192
+_MAX_RUNS = 50
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+# Choosing one thing forgets what only made sense for the thing before it.
+_FORGETS = {
+    "run": ("capture", "string", "row", "zoom"),
+    "capture": ("string", "row", "zoom"),
+    "string": ("row", "zoom"),
+}
+
+
+@dataclass(frozen=True)
+class Zoom:
+    """A rectangle of the map: query rows `top .. bottom-1` and key columns `left .. right-1`."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def rows(self) -> slice:
+        """The query rows as a slice."""
+        return slice(self.top, self.bottom)
+
+    @property
+    def cols(self) -> slice:
+        """The key columns as a slice."""
+        return slice(self.left, self.right)
+
+    def within(self, length: int) -> "Zoom":
+        """Return the rectangle cut to a map of `length` tokens a side, at least one cell in size."""
+        top, left = min(self.top, length - 1), min(self.left, length - 1)
+        return Zoom(top, min(max(self.bottom, top + 1), length), left, min(max(self.right, left + 1), length))
+
+
+@dataclass(frozen=True)
+class _Codec:
+    """How a value is read from and written to the address; `read` raises ValueError that says what is allowed."""
+
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] = str
+
+
+def _read_id(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise ValueError("an id of letters, digits, - _ .")
+    return text
+
+
+def _read_ids(text: str) -> tuple[str, ...]:
+    ids = tuple(dict.fromkeys(_read_id(part) for part in text.split(",")))
+    if len(ids) > _MAX_RUNS:
+        raise ValueError(f"at most {_MAX_RUNS} ids, separated by commas")
+    return ids
+
+
+def _read_count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        raise ValueError("a whole number from 0")
+    return int(text)
+
+
+def _read_zoom(text: str) -> Zoom:
+    match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})\.([0-9]{1,9})-([0-9]{1,9})", text, re.ASCII)
+    zoom = Zoom(*(int(part) for part in match.groups())) if match else None
+    if zoom is None or zoom.top >= zoom.bottom or zoom.left >= zoom.right:
+        raise ValueError("first-last query rows, then keys, as 10-60.0-80")
+    return zoom
+
+
+def _one_of(*allowed: str) -> _Codec:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(" or ".join(allowed))
+        return text
+
+    return _Codec(read)
+
+
+def _read_switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError("on or off")
+    return text == "on"
+
+
+_RUN_ID = _Codec(_read_id)
+_IDS = _Codec(_read_ids, ",".join)
+_COUNT = _Codec(_read_count)
+_ZOOM = _Codec(_read_zoom, lambda z: f"{z.top}-{z.bottom}.{z.left}-{z.right}")
+_SWITCH = _Codec(_read_switch, lambda on: "on" if on else "off")
+
+
+@dataclass(frozen=True)
+class ViewState:
+    """What is selected; None means "whatever comes first", which the pages resolve.
+
+    Attributes:
+        run: the run that single-run pages show.
+        runs: the runs ticked for comparison.
+        capture: the capture of `run`.
+        string: index of the string in the capture.
+        layer, head: the attention head.
+        row: the pinned query position.
+        zoom: the part of the map that is shown; None is all of it.
+        scale: how a weight becomes a colour: its square root (shows faint stripes) or itself.
+        palette: the colour scale.
+        source: whether the true source is drawn over the map.
+    """
+
+    run: str | None = field(default=None, metadata={"codec": _RUN_ID})
+    runs: tuple[str, ...] = field(default=(), metadata={"codec": _IDS})
+    capture: str | None = field(default=None, metadata={"codec": _RUN_ID})
+    string: int | None = field(default=None, metadata={"codec": _COUNT})
+    layer: int = field(default=0, metadata={"codec": _COUNT})
+    head: int = field(default=0, metadata={"codec": _COUNT})
+    row: int | None = field(default=None, metadata={"codec": _COUNT})
+    zoom: Zoom | None = field(default=None, metadata={"codec": _ZOOM})
+    scale: str = field(default="sqrt", metadata={"codec": _one_of("sqrt", "linear")})
+    palette: str = field(default="cividis", metadata={"codec": _one_of("cividis", "viridis")})
+    source: bool = field(default=True, metadata={"codec": _SWITCH})
+
+    def change(self, **changes: Any) -> "ViewState":
+        """Return the view with `changes`, forgetting what depended on a choice that changed.
+
+        A value that is named explicitly is kept: `change(run="b", string=2)`.
+        """
+        forgotten = {
+            dependent: None
+            for name, value in changes.items()
+            if value != getattr(self, name)
+            for dependent in _FORGETS.get(name, ())
+        }
+        return replace(self, **{**forgotten, **changes})
+
+    def toggle_run(self, run: str) -> "ViewState":
+        """Return the view with `run` ticked, or not ticked any more."""
+        kept = tuple(other for other in self.runs if other != run)
+        return replace(self, runs=kept if run in self.runs else (*self.runs, run))
+
+    def query(self, only: tuple[str, ...] | None = None) -> str:
+        """Return the address part, `?run=a&layer=1`, or "" where all is default.
+
+        Args:
+            only: write these fields alone; all by default.
+        """
+        parts = [
+            f"{f.name}={quote(f.metadata['codec'].write(getattr(self, f.name)), safe=',')}"
+            for f in fields(self)
+            if getattr(self, f.name) != f.default and (only is None or f.name in only)
+        ]
+        return "?" + "&".join(parts) if parts else ""
+
+    @classmethod
+    def parse(cls, query: object) -> tuple["ViewState", list[str]]:
+        """Read an address part and return the view and a note for everything that could not be used."""
+        if query is None or query == "":
+            return cls(), []
+        if not isinstance(query, str) or len(query) > MAX_QUERY:
+            return cls(), ["The address of this view could not be read; showing the default view."]
+        known = {f.name: f for f in fields(cls)}
+        values: dict[str, Any] = {}
+        notes = []
+        for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=True):
+            if key not in known:
+                notes.append(f"Ignored: {unknown('setting in the address', _short(key), list(known))}.")
+                continue
+            try:
+                values[key] = known[key].metadata["codec"].read(text)
+            except ValueError as error:
+                notes.append(f"Ignored {key}={_short(text)} in the address: expected {error}.")
+        return cls(**values), notes[:8]
+
+
+def require_known(names: tuple[str, ...]) -> None:
+    """Raise UsageError for a name that is no field of a view."""
+    known = [f.name for f in fields(ViewState)]
+    for name in names:
+        if name not in known:
+            raise UsageError(unknown("view field", name, known))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."

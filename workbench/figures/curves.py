@@ -1,0 +1,204 @@
+"""Curves over runs: training as it goes, and exact match against string length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from workbench.figures.style import INK, QUIET, RULE, axis, fade, scheme_style, titled
+from workbench.figures.tokens import markup
+
+_WIDTHS = (2.2, 1.4, 1.4, 1.0)
+
+
+@dataclass(frozen=True)
+class TrainingCurve:
+    """What one run reported while it trained.
+
+    Attributes:
+        run: its id.
+        scheme: name of its positional scheme(s).
+        steps, losses: Int[N], Float[N] of every record (thinned for display).
+        evaluated, exact_match: Int[M], Float[M] of every evaluation: the mean over its lengths and distributions.
+    """
+
+    run: str
+    scheme: str
+    steps: np.ndarray
+    losses: np.ndarray
+    evaluated: np.ndarray
+    exact_match: np.ndarray
+
+
+@dataclass(frozen=True)
+class LengthCurve:
+    """Exact match of one run on one distribution.
+
+    Attributes:
+        run, scheme, distribution: names.
+        lengths: Int[N] longest string of each interval, ascending.
+        exact_match, low, high: Float[N] share of strings copied without an error, and its 95 % Wilson interval.
+        strings: Int[N] strings evaluated.
+    """
+
+    run: str
+    scheme: str
+    distribution: str
+    lengths: np.ndarray
+    exact_match: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    strings: np.ndarray
+
+
+def thin(x: np.ndarray, y: np.ndarray, at_most: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Return about `at_most` points of a curve, keeping each bucket's lowest and highest, so that no spike is lost."""
+    if len(x) <= at_most:
+        return x, y
+    finite = np.nan_to_num(y, nan=np.inf)
+    bounds = np.linspace(0, len(x), at_most // 2 + 1).astype(int)
+    kept = {0, len(x) - 1}
+    for start, stop in pairwise(bounds):
+        kept.add(start + int(finite[start:stop].argmin()))
+        kept.add(start + int(finite[start:stop].argmax()))
+    index = np.array(sorted(kept))
+    return x[index], y[index]
+
+
+def training_curves(curves: Sequence[TrainingCurve], *, title: str) -> go.Figure:
+    """Draw loss (log axis) beside exact match (0..1) over optimiser steps, one colour, dash and marker a scheme."""
+    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.15)
+    seen: dict[str, int] = {}
+    for curve in curves:
+        style, repeat = scheme_style(curve.scheme), seen.get(curve.scheme, 0)
+        seen[curve.scheme] = repeat + 1
+        line = {"color": style.color, "dash": style.dash, "width": _WIDTHS[min(repeat, 3)]}
+        common = {"name": markup_id(curve.run), "legendgroup": curve.run, "showlegend": False}
+        figure.add_trace(
+            go.Scatter(
+                x=curve.steps, y=curve.losses, mode="lines", line=line, **common,
+                hovertemplate="step %{x:,}<br>loss %{y:.4g}<extra>%{fullData.name}</extra>",
+            ),
+            row=1, col=1,
+        )  # fmt: skip
+        figure.add_trace(
+            go.Scatter(
+                x=curve.evaluated, y=curve.exact_match, mode="lines+markers", line=line,
+                marker=_marker(curve.scheme, repeat), **common,
+                hovertemplate="step %{x:,}<br>exact match %{y:.3f}<extra>%{fullData.name}</extra>",
+            ),
+            row=1, col=2,
+        )  # fmt: skip
+    steps = {"rangemode": "tozero", "tickformat": "~s"}
+    return titled(
+        figure,
+        title,
+        xaxis=axis("optimiser step", **steps),
+        xaxis2=axis("optimiser step", **steps),
+        yaxis=axis("loss (nats a token)", type="log", dtick="D2", exponentformat="power"),
+        yaxis2=axis("exact match (share of strings)", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1]),
+        margin={"l": 56, "r": 12, "t": 52, "b": 44},
+        uirevision="training",
+    )
+
+
+def length_generalisation(
+    curves: Sequence[LengthCurve], trained: Sequence[tuple[int, int]], distributions: Sequence[str], *, title: str
+) -> go.Figure:
+    """Draw exact match against string length, one panel a distribution, y fixed to 0..1, x logarithmic.
+
+    Args:
+        curves: what was measured.
+        trained: the ranges of string length the runs were trained on; each is shaded.
+        distributions: the panels, from left to right.
+        title: what is seen.
+    """
+    n = max(1, len(distributions))
+    figure = make_subplots(rows=1, cols=n, shared_yaxes=True, horizontal_spacing=0.035)
+    seen: dict[str, list[str]] = {}
+    for curve in curves:
+        runs = seen.setdefault(curve.scheme, [])
+        if curve.run not in runs:
+            runs.append(curve.run)
+        column = list(distributions).index(curve.distribution) + 1
+        _add_length_curve(figure, curve, runs.index(curve.run), column)
+    lengths = np.concatenate([c.lengths for c in curves]) if curves else np.array([1, 100])
+    ends = sorted({high for _, high in trained})
+    lowest = float(min(lengths.min(), *ends)) if ends else float(lengths.min())
+    highest = float(max(lengths.max(), *ends)) if ends else float(lengths.max())
+    x_range = [np.log10(lowest / 1.25), np.log10(highest * 1.25)]
+    settings = {}
+    for i, name in enumerate(distributions):
+        number = "" if i == 0 else str(i + 1)
+        settings[f"xaxis{number}"] = axis(
+            "string length (tokens)", type="log", range=x_range, tickangle=0, **log_ticks(lowest, highest)
+        )
+        settings[f"yaxis{number}"] = axis(
+            "exact match (share of strings)" if i == 0 else "",
+            range=[-0.04, 1.04],
+            tickvals=[0, 0.25, 0.5, 0.75, 1],
+            showticklabels=i == 0,
+        )
+        for end in ends:
+            figure.add_vrect(
+                x0=10 ** x_range[0], x1=end, row=1, col=i + 1, fillcolor=fade(QUIET, 0.10), line_width=0, layer="below"
+            )
+        if ends:
+            label = f"trained ≤ {ends[0]:,}" if len(ends) == 1 else f"trained ≤ {ends[0]:,} … {ends[-1]:,}"
+            figure.add_annotation(
+                x=np.log10(ends[-1]), y=0.5, xanchor="right", yanchor="middle", text=label, showarrow=False,
+                textangle=-90, font={"size": 10, "color": QUIET}, row=1, col=i + 1,
+            )  # fmt: skip
+        figure.add_annotation(
+            text=f"<b>{markup_id(name)}</b>", x=0, xref=f"x{number} domain", y=1.0, yref="paper", xanchor="left",
+            yanchor="bottom", showarrow=False, font={"size": 12, "color": INK},
+        )  # fmt: skip
+    return titled(figure, title, margin={"l": 56, "r": 12, "t": 52, "b": 44}, uirevision="lengths", **settings)
+
+
+def log_ticks(low: float, high: float) -> dict:
+    """Return tick settings for a logarithmic length axis that name round lengths in full: 10, 50, 1,000."""
+    decades = range(int(np.floor(np.log10(max(low, 1)))), int(np.ceil(np.log10(max(high, 2)))) + 1)
+    digits = (1, 2, 5) if high / max(low, 1) < 20 else (1, 3) if high / max(low, 1) < 1000 else (1,)
+    values = [digit * 10**decade for decade in decades for digit in digits]
+    return {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,}" for value in values], "gridcolor": RULE}
+
+
+def markup_id(run: str) -> str:
+    """Return an id or name for legends and hover texts: in full, visible, escaped."""
+    return "".join(markup(run[at : at + 12]) for at in range(0, len(run), 12))
+
+
+def _add_length_curve(figure: go.Figure, curve: LengthCurve, repeat: int, column: int) -> None:
+    style = scheme_style(curve.scheme)
+    figure.add_trace(
+        go.Scatter(
+            x=np.concatenate([curve.lengths, curve.lengths[::-1]]),
+            y=np.concatenate([curve.high, curve.low[::-1]]),
+            mode="lines", fill="toself", fillcolor=fade(style.color, 0.13), line={"width": 0}, hoverinfo="skip",
+            showlegend=False,
+        ),
+        row=1, col=column,
+    )  # fmt: skip
+    figure.add_trace(
+        go.Scatter(
+            x=curve.lengths, y=curve.exact_match, mode="lines+markers", name=markup_id(curve.run), showlegend=False,
+            line={"color": style.color, "dash": style.dash, "width": _WIDTHS[min(repeat, 3)]},
+            marker=_marker(curve.scheme, repeat),
+            customdata=np.array([curve.low, curve.high, curve.strings]).T,
+            hovertemplate=(
+                "length ≤ %{x:,}<br>exact match %{y:.2f} [%{customdata[0]:.2f}, %{customdata[1]:.2f}]"
+                "<br>%{customdata[2]} strings<extra>%{fullData.name}</extra>"
+            ),
+        ),
+        row=1, col=column,
+    )  # fmt: skip
+
+
+def _marker(scheme: str, repeat: int) -> dict:
+    """A scheme's marker: filled for its first run in a figure, open for the others."""
+    symbol = scheme_style(scheme).marker
+    return {"symbol": symbol if repeat == 0 or symbol.endswith("-open") else f"{symbol}-open", "size": 7}
