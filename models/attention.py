@@ -19,9 +19,12 @@ from safetensors import SafetensorError, safe_open
 
 from models.blockwise import pool_max
 from models.errors import UsageError, WorkbenchError
+from models.registry import unknown
 
 FORMAT = 1
 ABOUT_FILE = "capture.json"
+PARTIAL = ".partial-"  # begins the name of a capture that is being written
+EXTRA = "extra."  # begins the name of an activation that a string's file holds because someone asked for it
 
 
 @dataclass(frozen=True)
@@ -221,6 +224,31 @@ class CapturedString:
     def output_norms(self, layer: int) -> Float32[np.ndarray, "H T"]:
         """L2 norm of what every head adds to the residual stream."""
         return self._tensor(f"norms.{self._capture.check_layer(layer)}")
+
+    def check(self) -> None:
+        """Raise WorkbenchError where the string's file is missing, damaged or cut short; its header alone is read."""
+        _ = self._file
+
+    @property
+    def tensors(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Shape and dtype ("F32") of every tensor of the string's file, by name."""
+        slices = {name: self._file.get_slice(name) for name in self._file.keys()}  # noqa: SIM118 (no dict)
+        return {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in sorted(slices.items())}
+
+    @property
+    def extra_names(self) -> tuple[str, ...]:
+        """Hook names of the activations that were captured because someone asked for them."""
+        return tuple(name.removeprefix(EXTRA) for name in self.tensors if name.startswith(EXTRA))
+
+    def extra(self, name: str) -> Float32[np.ndarray, "T *rest"]:
+        """An activation captured on request, by hook name: [T, D], or [T, H, E] with layers padded to equal heads.
+
+        Raises:
+            UsageError: it is not in this capture.
+        """
+        if name not in self.extra_names:
+            raise UsageError(unknown("captured activation", name, self.extra_names) + "; capture it with --names")
+        return self._tensor(EXTRA + name)
 
     def _optional(self, name: str) -> np.ndarray | None:
         return self._tensor(name) if name in self._file.keys() else None  # noqa: SIM118 (no dict)

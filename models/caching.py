@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import torch
@@ -45,12 +45,8 @@ def cache_bytes(model: "CopyTransformer", names: Iterable[str], batch: int, leng
 def check_budget(model: "CopyTransformer", names: Sequence[str], batch: int, length: int, budget: int | None) -> None:
     """Raise UsageError where the cache would take more than `budget` bytes (half of the free memory by default)."""
     if budget is None:
-        free = (
-            torch.cuda.mem_get_info(model.device)[0]
-            if model.device.type == "cuda"
-            else psutil.virtual_memory().available
-        )
-        budget = free // 2
+        on_gpu = model.device.type == "cuda"
+        budget = (torch.cuda.mem_get_info(model.device)[0] if on_gpu else psutil.virtual_memory().available) // 2
     needed = cache_bytes(model, names, batch, length)
     if needed > budget:
         largest = max(names, key=lambda name: _per_token(model, name, length))
@@ -62,20 +58,30 @@ def check_budget(model: "CopyTransformer", names: Sequence[str], batch: int, len
         )
 
 
-def _per_token(model: "CopyTransformer", name: str, length: int) -> int:
-    """Bytes a token of one activation."""
+def token_width(model: "CopyTransformer", name: str) -> int:
+    """Numbers that the activation `name` holds a token; those of shape T x T have none."""
     cfg = model.cfg
     point = name.rsplit(".", 1)[-1]
-    if point in ("hook_attn_scores", "hook_pattern"):
-        return cfg.n_heads * length * 4
     if re.fullmatch(r"hook_(rot_)?[qkvz]", point):
-        width = cfg.n_heads * cfg.d_head
-    elif point in ("hook_result", "hook_q_input", "hook_k_input", "hook_v_input", "hook_attn_in"):
-        width = cfg.n_heads * cfg.d_model
-    elif ".mlp." in name:
-        width = cfg.d_mlp or 0
-    elif point in ("hook_scale", "hook_coords", "hook_step"):
-        width = 2
-    else:
-        width = cfg.d_model
-    return width * torch.finfo(cfg.dtype).bits // 8
+        return cfg.n_heads * cfg.d_head
+    if point in ("hook_result", "hook_q_input", "hook_k_input", "hook_v_input", "hook_attn_in"):
+        return cfg.n_heads * cfg.d_model
+    if ".mlp." in name:
+        return cfg.d_mlp or 0
+    if point == "hook_coords":
+        layered = name.startswith("blocks.")
+        scheme: Any = model.blocks[int(name.split(".")[1])].attn.scheme if layered else model.pos_embed
+        return scheme.n_coords
+    return {"hook_scale": 1, "hook_step": 2}.get(point, cfg.d_model)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether the activation `name` has the shape H x T x T."""
+    return name.endswith((".hook_attn_scores", ".hook_pattern"))
+
+
+def _per_token(model: "CopyTransformer", name: str, length: int) -> int:
+    """Bytes a token of one activation."""
+    if is_pattern(name):
+        return model.cfg.n_heads * length * 4
+    return token_width(model, name) * torch.finfo(model.cfg.dtype).bits // 8

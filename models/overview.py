@@ -6,6 +6,7 @@ small enough to be computed from q and k at once.
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,11 +44,12 @@ class Overview:
         fitting = [level for level, width in enumerate(self.widths) if width <= wanted]
         if not fitting:
             return None
-        level = fitting[-1]
-        width, values = self.widths[level], self.levels[level]
-        group = max(1, wanted // width)
-        row_bins = _bins(first, last, width, group, out)
-        col_bins = _bins(left, right, width, group, out)
+        sides = ((first, last), (left, right))
+        groups = {level: max(_group(side, self.widths[level], out) for side in sides) for level in fitting}
+        # The level whose bins make the finest view; of equally fine ones the smallest.
+        level = min(fitting, key=lambda level: (self.widths[level] * groups[level], -level))
+        width, values, group = self.widths[level], self.levels[level], groups[level]
+        row_bins, col_bins = (_bins(*side, width, group) for side in sides)
         part = values[row_bins[0] : row_bins[-1], col_bins[0] : col_bins[-1]]
         pooled = np.maximum.reduceat(part, row_bins[:-1] - row_bins[0], axis=0)
         pooled = np.maximum.reduceat(pooled, col_bins[:-1] - col_bins[0], axis=1)
@@ -55,11 +57,25 @@ class Overview:
         return Pooled(pooled, *edges)
 
 
-def _bins(first: int, last: int, width: int, group: int, out: int) -> Int64[np.ndarray, "b+1"]:
-    """Level bins where the view's bins begin, `group` of them each (more where rounding outwards needs it)."""
+def _group(side: tuple[int, int], width: int, out: int) -> int:
+    """Level bins of `width` tokens in one bin of a view of `side` tokens with at most `out` bins."""
+    first, last = side
+    return -(-(-(-last // width) - first // width) // out)
+
+
+def _bins(first: int, last: int, width: int, group: int) -> Int64[np.ndarray, "b+1"]:
+    """Level bins where the view's bins begin, `group` of them each; rounded outwards."""
     begin, end = first // width, -(-last // width)
-    group = max(group, -(-(end - begin) // out))
     return np.append(np.arange(begin, end, group), end)
+
+
+def overview_bytes(length: int) -> int:
+    """Return what the pyramid of one head takes on disk; 0 where a string is short enough to do without."""
+    if length <= LONG:
+        return 0
+    sides = [-(-length // -(-length // LEVELS[0]))]
+    sides += [-(-sides[0] // 2 ** (level + 1)) for level in range(len(LEVELS) - 1)]
+    return 4 * sum(side * side for side in sides) + 512
 
 
 def build_overview(pattern: HeadPattern, progress: Callable[[float], None] | None = None) -> Overview:
@@ -108,10 +124,12 @@ def ensure_overview(
     path = overview_path(string, layer, head)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        save_file(tensors, temporary)
-        os.replace(temporary, path)
-    except (OSError, SafetensorError):
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError, SafetensorError):
+            save_file(tensors, temporary)
+            os.replace(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
     return overview
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models.attention import Capture, HeadPattern, LayerRule, open_capture
-from models.capture import capture_strings, find_failures
+from models.capture import capture_strings
 from models.config import ModelSettings, TaskSettings
 from models.errors import UsageError, WorkbenchError
 from models.evaluation import answer
@@ -93,19 +93,6 @@ def test_grouped_query_heads_share_keys(tmp_path: Path) -> None:
     np.testing.assert_array_equal(grouped.head(0, 1).k, grouped.head(0, 0).k)
 
 
-def test_size_is_linear_in_length(tmp_path: Path) -> None:
-    model = make()
-    sizes = []
-    for n in (500, 1000, 2000):
-        batch = TASK.sample(1, torch.Generator().manual_seed(0), lengths=n)
-        capture_strings(model, batch, tmp_path / str(n), {"id": str(n)})
-        sizes.append((tmp_path / str(n) / "string-0000.safetensors").stat().st_size)
-    # per token: 3 heads x (q, k: 2 x 8 floats, lse, norm) + 2 layers x 2 coordinates, and 6 integers
-    per_token = 4 * (3 * (2 * 8 + 2) + 2 * 2 + 6 + 1)
-    assert (sizes[2] - sizes[1]) / 2000 == pytest.approx((sizes[1] - sizes[0]) / 1000, rel=0.01)
-    assert (sizes[2] - sizes[1]) / 2000 <= per_token
-
-
 def test_what_a_captured_string_says_is_what_the_batch_says(tmp_path: Path) -> None:
     model = make("auto2d")
     capture, batch = captured(model, tmp_path)
@@ -139,29 +126,6 @@ def test_reading_needs_no_torch(tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_an_interrupted_capture_leaves_nothing(tmp_path: Path) -> None:
-    batch = TASK.sample(3, torch.Generator().manual_seed(1))
-
-    def stop(done: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        capture_strings(make(), batch, tmp_path / "one", {"id": "one"}, progress=stop)
-    assert list(tmp_path.iterdir()) == []
-    captured(make(), tmp_path)
-    with pytest.raises(UsageError, match="exists already"):
-        captured(make(), tmp_path)
-
-
-def test_failures_found_are_failures(tmp_path: Path) -> None:
-    model = make()
-    batch, tried = find_failures(model, TASK, strings=3, length=(5, 9), distribution="uniform", seed=0, tries=100)
-    assert batch is not None and len(batch) == 3 and tried == 32
-    assert not answer(model, batch).exact.any()
-    nothing, tried = find_failures(model, TASK, strings=3, length=5, distribution="uniform", seed=0, tries=0)
-    assert nothing is None and tried == 0
 
 
 def test_broken_captures_and_wrong_requests_are_named(tmp_path: Path) -> None:

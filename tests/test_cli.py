@@ -21,6 +21,7 @@ Workbench = Callable[..., tuple[int, str, str]]
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 VERBS = ("recipes", "train", "evaluate", "runs", "show", "rm", "demo", "app", "bench")
+VERBS += ("capture", "captures", "rm-capture", "export-view")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -29,7 +30,9 @@ def test_every_verb_explains_itself(workbench: Workbench, verb: str) -> None:
     assert code == 0 and verb in out and "Usage" in out
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["runs"], ["app", "--help"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["runs"], ["app", "--help"], ["capture", "--help"], ["export-view", "--help"]]
+)
 def test_light_verbs_do_without_torch(argv: list[str], tmp_path: Path) -> None:
     check = f"import sys; from workbench.cli import main; main({argv!r}); sys.exit('torch' in sys.modules)"
     done = subprocess.run(

@@ -27,7 +27,9 @@ def test_cpu_recipes_take_a_step(name: str) -> None:
     assert record.loss > 0
 
 
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "12l" in name else []) for name in PAPER]
+)
 def test_paper_recipes_have_the_papers_shape_and_take_a_step_at_full_width(name: str) -> None:
     recipe = load_recipe(name)
     one_layer = name.startswith("paper-1l")

@@ -56,6 +56,15 @@ def as_workbench_error(error: OSError, doing: str) -> WorkbenchError:
     return WorkbenchError(f"cannot {doing}: {reason}" + (f"; {advice}" if advice else ""))
 
 
+def bytes_text(size: float) -> str:
+    """Write a number of bytes with three digits and a decimal unit, as disks are sold and `--budget` is given."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
 @contextmanager
 def reporting(doing: str) -> Iterator[None]:
     """Turn an OSError of the block into a WorkbenchError, see `as_workbench_error`."""

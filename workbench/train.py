@@ -149,7 +149,7 @@ def evaluate_run(
     run: Run,
     model: CopyTransformer,
     recipe: Recipe,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Evaluate `model` as `recipe.evaluation` says, write the run's evaluation.json and return its content."""
     settings = recipe.evaluation

@@ -38,13 +38,13 @@ class Auto2D(Geometric):
         Attributes:
             alpha: scale of the steps.
             reads: h is the normed attention input (the paper's synthetic code) or the raw residual (its LLM code).
-            bias_init: initial b_pos for u and v: sigmoid(4) = .982, close to counting columns.
+            bias_init: initial b_pos for u and v: sigmoid(2) = .88, between counting columns and starting rows.
         """
 
         scheme: Literal["auto2d"] = "auto2d"
         alpha: float = Field(1.0, gt=0, le=2)
         reads: Literal["normed", "raw"] = "normed"
-        bias_init: float = Field(4.0, ge=-50, le=50)
+        bias_init: float = Field(2.0, ge=-50, le=50)
 
     settings: "Auto2D.Settings"
 

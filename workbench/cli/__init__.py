@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from models.errors import WorkbenchError
-from workbench.cli import dashboard, evaluation, recipes, reproduce, store, training
+from workbench.cli import captures, dashboard, evaluation, recipes, reproduce, store, training, views
 from workbench.files import as_workbench_error
 from workbench.interrupts import handle_stopping, restore
 
@@ -31,6 +31,10 @@ for verb in (
     store.runs,
     store.show,
     store.rm,
+    captures.capture,
+    captures.captures,
+    captures.rm_capture,
+    views.export_view,
     reproduce.reproduce,
     dashboard.demo,
     dashboard.app,

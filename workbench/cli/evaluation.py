@@ -87,7 +87,7 @@ def evaluate(
         raise typer.Exit(INTERRUPTED)
 
 
-def parse_lengths(text: str) -> list[tuple[int, int]]:
+def parse_lengths(text: str, option: str = "--lengths") -> list[tuple[int, int]]:
     """Return the inclusive length intervals of "100,200" or "1-25,26-50"; UsageError names the part that is wrong."""
     intervals = []
     for part in _names(text):
@@ -98,11 +98,11 @@ def parse_lengths(text: str) -> list[tuple[int, int]]:
             pair = (0, 0)
         if not 1 <= pair[0] <= pair[1] <= LONGEST:
             raise UsageError(
-                f"--lengths: {part!r} is no length; give whole numbers from 1 to {LONGEST}, as in 100,200 or 1-25,26-50"
+                f"{option}: {part!r} is no length; give whole numbers from 1 to {LONGEST}, as in 100,200 or 1-25,26-50"
             )
         intervals.append(pair)
     if not intervals:
-        raise UsageError("--lengths: no length was given; give some, as in 100,200 or 1-25,26-50")
+        raise UsageError(f"{option}: no length was given; give some, as in 100,200 or 1-25,26-50")
     return list(dict.fromkeys(intervals))
 
 

@@ -1,0 +1,317 @@
+"""`workbench capture`, `captures` and `rm-capture`."""
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from models.attention import CapturedString, open_capture
+from models.errors import UsageError
+from workbench.capture_files import (
+    CaptureEntry,
+    CaptureStatus,
+    find_capture,
+    list_captures,
+    load_capture,
+    new_capture_path,
+    remove_capture,
+)
+from workbench.cli.evaluation import parse_lengths
+from workbench.cli.options import DeviceOption, JsonOption, RunArgument, StoreOption
+from workbench.cli.output import Output, age_text, lengths_text
+from workbench.files import bytes_text
+from workbench.runs import Run, Store
+
+INTERRUPTED = 130
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"k": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_FIRST_TOKENS = 24
+
+
+def capture(
+    run: RunArgument,
+    strings: Annotated[int, typer.Option(help="How many strings.", min=1)] = 8,
+    length: Annotated[
+        str | None, typer.Option(help="Of the strings: 60, or 40-80.  [default: the longest of training]")
+    ] = None,
+    distribution: Annotated[str | None, typer.Option(help="Of the strings.  [default: as in the recipe]")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only strings that the model copies wrongly.")] = False,
+    tries: Annotated[int, typer.Option(help="With --failed: try at most so many strings.", min=1)] = 1000,
+    names: Annotated[
+        str | None,
+        typer.Option(help="Also store these activations: resid_post,mlp_out, or full hook names of single layers."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Refuse what takes more than this on disk or in memory: 4GB.  [default: the free disk space, half "
+            "the free memory]",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the strings.", min=0)] = 0,
+    checkpoint: Annotated[
+        int | None, typer.Option(metavar="STEP", help="Weights of this step, in place of the newest.", min=0)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the capture.  [default: made of what it holds]")
+    ] = None,
+    overview: Annotated[
+        bool,
+        typer.Option("--overview/--no-overview", help="Prepare the maps of strings over 2,048 tokens for viewing."),
+    ] = True,
+    store: StoreOption = None,
+    device: DeviceOption = "auto",
+    json: JsonOption = None,
+) -> None:
+    """Store what is needed to look at the exact attention of some strings. Ctrl-C leaves nothing behind."""
+    output = Output(json)
+    lengths = None if length is None else _one_length(length)
+    limit = None if budget is None else parse_size(budget)
+    folder = Store(store)
+    if name is not None:
+        new_capture_path(folder.open(run), name)
+    from models.capture import hooks_named
+    from models.capture_cost import CaptureSize
+    from models.distributions import DISTRIBUTIONS
+    from models.tasks import CopyTask
+    from workbench.captures import Request, build_overviews, choose_strings, long_heads, require_room, write_capture
+    from workbench.progress import Bar
+    from workbench.subjects import load_subject
+
+    subject = load_subject(folder, run, device, checkpoint)
+    settings = subject.recipe.task
+    request = Request(
+        distribution=distribution or settings.distribution,
+        lengths=lengths or (settings.lengths[1], settings.lengths[1]),
+        strings=strings,
+        failed=failed,
+        tries=tries,
+        seed=seed,
+    )
+    DISTRIBUTIONS[request.distribution]
+    extra = hooks_named(subject.model, [] if names is None else _names(names))
+    size = CaptureSize(strings, request.lengths[1], extra, overview)
+    cost = require_room(subject.model, subject.run.path, size, limit)
+    output.remark(f"at most {bytes_text(cost.disk)} on disk and {bytes_text(cost.memory)} of memory")
+
+    task = CopyTask(settings)
+    try:
+        if failed:
+            with Bar(output.progress, "looking for failures", tries) as bar:
+                batch, tried = choose_strings(subject.model, task, request, bar.advance)
+            output.remark(f"{len(batch)} strings that are copied wrongly found among the {tried} tried")
+        else:
+            batch, tried = choose_strings(subject.model, task, request)
+        with Bar(output.progress, f"capturing {subject.name}", len(batch)) as bar:
+            path = write_capture(
+                subject.run,
+                subject.model,
+                batch,
+                request,
+                step=subject.step,
+                tried=tried,
+                name=name,
+                extra=extra,
+                progress=bar.advance,
+            )
+    except KeyboardInterrupt:
+        output.remark("interrupted: nothing was captured")
+        raise
+    maps = long_heads(open_capture(path)) if overview else []
+    interrupted = False
+    if maps:
+        try:
+            with Bar(output.progress, "overviews of long maps", len(maps)) as bar:
+                build_overviews(open_capture(path), bar.update)
+        except KeyboardInterrupt:
+            interrupted = True
+    made = find_capture(subject.run, path.name)
+    wrong = f"{made.failed} of them copied wrongly" if made.failed else "all copied exactly"
+    output.line(
+        f"captured {made.id}: {made.strings} strings of {lengths_text(made.shortest, made.longest)} tokens, {wrong}, "
+        f"{bytes_text(made.size)}; see: workbench captures {subject.name} {made.id}{folder.option}"
+    )
+    output.json(_summary(made) | {"run": subject.name, "tried": tried, "interrupted": interrupted})
+    if interrupted:
+        output.remark("interrupted: the capture is complete, the overviews that are missing are made when looked at")
+        raise typer.Exit(INTERRUPTED)
+
+
+def captures(
+    run: RunArgument,
+    capture: Annotated[
+        str | None,
+        typer.Argument(metavar="[CAPTURE]", help="Its id, the beginning of it, or `latest`: look at this one."),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = None,
+) -> None:
+    """List the captures of a run, newest first, or show one."""
+    output = Output(json)
+    folder = Store(store)
+    found = folder.open(run)
+    if capture is not None:
+        _show(output, found, capture)
+        return
+    entries = list_captures(found)
+    if entries:
+        output.table(
+            f"Captures of {found.id}",
+            ["capture", "status", ">strings", ">failed", ">length", "distribution", ">step", ">size", ">age", "remark"],
+            [
+                [
+                    entry.id,
+                    entry.status.value,
+                    *(
+                        [
+                            entry.strings,
+                            entry.failed,
+                            lengths_text(entry.shortest, entry.longest),
+                            entry.distribution,
+                            entry.step,
+                        ]
+                        if entry.status is CaptureStatus.COMPLETE
+                        else ["-"] * 5
+                    ),
+                    bytes_text(entry.size),
+                    age_text(entry.created),
+                    entry.message or "",
+                ]
+                for entry in entries
+            ],
+        )
+    else:
+        output.line(f"Run {found.id} has no capture yet; make one with: workbench capture {found.id}{folder.option}")
+    output.json({"run": found.id, "captures": [_summary(entry) for entry in entries]})
+
+
+def rm_capture(
+    run: RunArgument,
+    captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", help="Ids, beginnings of ids, or `latest`.")],
+    store: StoreOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove captures of a run, after asking."""
+    output = Output()
+    found = Store(store).open(run)
+    chosen = {entry.id: entry for entry in (find_capture(found, name) for name in captures)}
+    foreign = [entry for entry in chosen.values() if entry.status is CaptureStatus.FOREIGN]
+    if foreign:
+        raise UsageError(f"{foreign[0].id!r} is not a capture, so it is left alone: {foreign[0].message}")
+    if not yes:
+        names = ", ".join(f"{entry.id} ({bytes_text(entry.size)})" for entry in chosen.values())
+        typer.confirm(f"Remove {names} from run {found.id}?", abort=True, err=True)
+    for entry in chosen.values():
+        remove_capture(found, entry)
+        output.line(f"removed {entry.id}")
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of "4GB", "500 MB", "2GiB" or "1000000"; UsageError for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?\s*", text, re.ASCII)
+    unit = match[2].replace("K", "k") if match else ""
+    if match is None or (match[3] and not unit) or float(match[1]) <= 0:
+        raise UsageError(f"--budget: {text!r} is no size; give a number with a unit, as in 500MB, 4GB or 2GiB")
+    return int(float(match[1]) * (_BINARY if match[3] else _UNITS)[unit])
+
+
+def _one_length(text: str) -> tuple[int, int]:
+    """Return the length interval of "60" or "40-80"."""
+    intervals = parse_lengths(text, "--length")
+    if len(intervals) > 1:
+        raise UsageError(f"--length: {text!r} are several; give one length, or one range as in 40-80")
+    return intervals[0]
+
+
+def _names(text: str) -> list[str]:
+    names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise UsageError("--names: no activation was given; give some, as in resid_post,mlp_out")
+    return names
+
+
+def _show(output: Output, run: Run, name: str) -> None:
+    """Print one capture: what it is, its strings, and what their files hold."""
+    capture, entry = load_capture(run, name), find_capture(run, name)
+    about = capture.about
+    output.line(
+        f"{entry.id} of {run.id} at step {entry.step}: {entry.strings} {entry.distribution} strings of "
+        f"{lengths_text(entry.shortest, entry.longest)} tokens, {entry.failed} of them copied wrongly; seed "
+        f"{about.get('seed')}, {about.get('tried')} tried"
+    )
+    output.line(f"{bytes_text(entry.size)} ({bytes_text(entry.overviews)} of them overviews), {entry.path}")
+    described = [_string_summary(capture.string(i), i) for i in range(len(capture))]
+    output.table(
+        "Strings",
+        [">string", ">length", ">tokens", "copied", ">first error", ">size", "string begins"],
+        [
+            [
+                string["string"],
+                string["length"],
+                string["tokens"],
+                "exactly" if string["exact"] else "wrongly",
+                "-" if string["first_error"] is None else string["first_error"],
+                bytes_text(string["size"]),
+                string["begins"],
+            ]
+            for string in described
+        ],
+    )
+    tensors = capture.string(0).tensors
+    output.table(
+        "Tensors of string 0",
+        ["name", "shape", "type"],
+        [[tensor, " x ".join(map(str, shape)), dtype] for tensor, (shape, dtype) in tensors.items()],
+    )
+    output.json(
+        _summary(entry)
+        | {
+            "run": run.id,
+            "seed": about.get("seed"),
+            "tried": about.get("tried"),
+            "schemes": [rule.scheme for rule in capture.rules],
+            "heads": list(capture.heads),
+            "extra": list(capture.string(0).extra_names),
+            "contents": described,
+            "tensors": {tensor: {"shape": list(shape), "dtype": dtype} for tensor, (shape, dtype) in tensors.items()},
+        }
+    )
+
+
+def _string_summary(string: CapturedString, index: int) -> dict[str, Any]:
+    """What scripts are told of a string; WorkbenchError where it is damaged."""
+    names = string.token_names
+    start = next((int(at) for at in string.source_position if at >= 0), 0)
+    shown = min(string.length, _FIRST_TOKENS)
+    return {
+        "string": index,
+        "length": string.length,
+        "exact": string.exact,
+        "first_error": string.first_error,
+        "tokens": len(names),
+        "size": string.path.stat().st_size,
+        "begins": " ".join(names[start : start + shown]) + (" ..." if string.length > shown else ""),
+    }
+
+
+def _summary(entry: CaptureEntry) -> dict[str, Any]:
+    """What scripts are told of every capture."""
+    complete = entry.status is CaptureStatus.COMPLETE
+    facts = {
+        "strings": entry.strings,
+        "failed": entry.failed,
+        "shortest": entry.shortest,
+        "length": entry.longest,
+        "distribution": entry.distribution,
+        "step": entry.step,
+    }
+    return {
+        "id": entry.id,
+        "status": entry.status.value,
+        **(facts if complete else dict.fromkeys(facts)),
+        "size": entry.size,
+        "overviews": entry.overviews,
+        "created": entry.created.isoformat() if entry.created else None,
+        "message": entry.message,
+    }
