@@ -37,7 +37,7 @@ def pool_max(
         pattern: of one head.
         row_edges: query positions where bins begin; the last entry ends the view.
         col_edges: the same for keys.
-        progress: called with the share that is done, 0 to 1.
+        progress: called with the share that is done, 0 to 1; an error it raises ends the pass.
     """
     values = np.zeros((len(row_edges) - 1, len(col_edges) - 1), np.float32)
     tiles = list(_row_tiles(row_edges))
@@ -45,11 +45,15 @@ def pool_max(
     total, done = sum(weights_of) or 1, 0.0
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         results = pool.map(lambda tile: _pool_rows(pattern, tile, row_edges, col_edges), tiles)
-        for (bins, _, _), part, area in zip(tiles, results, weights_of, strict=True):
-            np.maximum(values[bins], part, out=values[bins])
-            done += area
-            if progress is not None:
-                progress(done / total)
+        try:
+            for (bins, _, _), part, area in zip(tiles, results, weights_of, strict=True):
+                np.maximum(values[bins], part, out=values[bins])
+                done += area
+                if progress is not None:
+                    progress(done / total)
+        except BaseException:  # also Ctrl-C: the tiles that wait are not worth waiting for
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return values
 
 

@@ -162,7 +162,7 @@ class Trainer:
         Raises TrainingDiverged, and changes nothing, where the loss or a gradient is not finite.
         """
         train, step = self.recipe.train, self.step + 1
-        total_weight = float(sum(batch.lengths.sum() + train.eos_weight * len(batch) for batch in batches))
+        total_weight = float(sum(batch.lengths.sum() + (2 * train.edge_weight - 1) * len(batch) for batch in batches))
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
         for batch in batches:
@@ -188,16 +188,17 @@ class Trainer:
         return loss_value, norm_value, sum(int((~batch.pad_mask).sum()) for batch in batches)
 
     def _summed_loss(self, batch: CopyBatch) -> Tensor:
-        """Cross-entropy summed over the scored tokens, EOS weighted."""
+        """Cross-entropy summed over the scored tokens, the first of a string and EOS weighted."""
         rows, exists = batch.scored_rows
         targets = batch.targets.gather(1, rows).masked_fill(~exists, IGNORE).to(self.device)
         moved = batch.to(self.device)
         logits = self._forward(moved.tokens, rows=rows.to(self.device), pad_mask=moved.pad_mask)
-        weights = torch.ones(logits.shape[-1], device=self.device)
-        weights[batch.vocabulary.eos] = self.recipe.train.eos_weight
-        return torch.nn.functional.cross_entropy(
-            logits.float().flatten(0, 1), targets.flatten(), weights, ignore_index=IGNORE, reduction="sum"
-        )
+        losses = torch.nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none"
+        ).view(targets.shape)
+        between = losses.sum()
+        edges = losses[:, 0].sum() + losses.gather(1, moved.lengths[:, None]).sum()
+        return between + (self.recipe.train.edge_weight - 1) * edges
 
     def _default_micro_batch(self, batch_size: int) -> int:
         return CPU_MICRO_BATCH if self.device.type == "cpu" else batch_size
