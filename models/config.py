@@ -16,6 +16,7 @@ from models.settings import Settings
 Probability = Annotated[float, Field(ge=0, le=1)]
 Length = Annotated[int, Field(ge=1, le=10_000_000)]
 LengthRange = tuple[Length, Length]
+Weight = Annotated[float, Field(gt=0, le=1000)]
 
 
 def _known_distribution(name: str) -> str:
@@ -153,9 +154,9 @@ class TrainSettings(Settings):
         betas, epsilon, weight_decay: of AdamW; decay applies to matrices only. A large epsilon lets weights rest once
             the gradient has vanished, where Adam would go on in steps of full size.
         clip: largest gradient norm.
-        edge_weight: weight in the loss of each string's first copied token and of EOS; the tokens between weigh 1. Both
-            are asked for by a query, or answered by a key, that a string has only once, so they are learned last and
-            are the first to fail beyond the training length.
+        edge_weights: weights in the loss of each string's first copied token and of EOS; the tokens between weigh 1.
+            The one's query and the other's source are tokens that a string has only once, so they are learned last
+            and are the first to fail beyond the training length.
         precision: bfloat16 runs matrix products under autocast; angles, coordinates and softmax stay float32.
         compile: use torch.compile.
         checkpoint_every, evaluate_every: in steps; 0 leaves only the end.
@@ -176,7 +177,7 @@ class TrainSettings(Settings):
     epsilon: float = Field(1e-8, gt=0, le=1)
     weight_decay: float = Field(0.01, ge=0, le=10)
     clip: float = Field(1.0, gt=0)
-    edge_weight: float = Field(1.0, gt=0, le=1000)
+    edge_weights: tuple[Weight, Weight] = (1.0, 1.0)
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     checkpoint_every: int = Field(100, ge=0)

@@ -162,7 +162,7 @@ class Trainer:
         Raises TrainingDiverged, and changes nothing, where the loss or a gradient is not finite.
         """
         train, step = self.recipe.train, self.step + 1
-        total_weight = float(sum(batch.lengths.sum() + (2 * train.edge_weight - 1) * len(batch) for batch in batches))
+        total_weight = float(sum(batch.lengths.sum() + (sum(train.edge_weights) - 1) * len(batch) for batch in batches))
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self.device)
         for batch in batches:
@@ -196,9 +196,9 @@ class Trainer:
         losses = torch.nn.functional.cross_entropy(
             logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none"
         ).view(targets.shape)
-        between = losses.sum()
-        edges = losses[:, 0].sum() + losses.gather(1, moved.lengths[:, None]).sum()
-        return between + (self.recipe.train.edge_weight - 1) * edges
+        first, last = self.recipe.train.edge_weights
+        eos = losses.gather(1, moved.lengths[:, None])
+        return losses.sum() + (first - 1) * losses[:, 0].sum() + (last - 1) * eos.sum()
 
     def _default_micro_batch(self, batch_size: int) -> int:
         return CPU_MICRO_BATCH if self.device.type == "cpu" else batch_size

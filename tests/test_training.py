@@ -37,6 +37,17 @@ def test_sorted_micro_batches_give_the_gradient_of_the_padded_batch() -> None:
         )
 
 
+def test_edge_weights_count_the_first_token_and_eos_as_often_as_they_say() -> None:
+    trainer = Trainer(recipe(edge_weights=[3, 5]), "cpu")
+    batch = trainer.task.encode(["011", "1"])
+    per_token = trainer.model(batch.tokens, "loss", targets=batch.targets, loss_per_token=True).detach()
+    losses = [per_token[row][batch.loss_mask[row]] for row in range(2)]
+    expected = sum(row.sum() + 2 * row[0] + 4 * row[-1] for row in losses)
+    torch.testing.assert_close(trainer._summed_loss(batch).detach(), expected)
+    loss, _, _ = trainer.train_on([batch])
+    assert loss == pytest.approx(float(expected) / (2 * (3 + 5) + 2))
+
+
 def test_accumulated_batches_equal_one_large_batch_in_what_they_optimise() -> None:
     split = Trainer(recipe(accumulation=2, batch_size=4, micro_batch=2), "cpu")
     batches = [split.task.sample(4, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
