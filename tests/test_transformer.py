@@ -122,6 +122,23 @@ def test_norms_computed_through_hooks_equal_the_fused_ones(norm: str, placement:
         torch.testing.assert_close(hooked, model(batch.tokens), atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(5, 16), (3, 4, 16), (2, 3, 2, 16)])
+def test_rms_norm_and_its_gradients_equal_pytorchs(shape: tuple[int, ...]) -> None:
+    from models.layers import Norm
+
+    generator = torch.Generator().manual_seed(0)
+    norm, x = Norm("RMS", 16, 1e-6), torch.randn(shape, generator=generator, requires_grad=True)
+    assert norm.w is not None
+    norm.w.data.copy_(torch.rand(16, generator=generator) + 0.5)
+    weight, grad = norm.w, torch.randn(shape, generator=generator)
+    ours, theirs = norm(x), torch.nn.functional.rms_norm(x, (16,), weight, eps=1e-6)
+    torch.testing.assert_close(ours, theirs)
+    for mine, reference in zip(
+        torch.autograd.grad(ours, (x, weight), grad), torch.autograd.grad(theirs, (x, weight), grad), strict=True
+    ):
+        torch.testing.assert_close(mine, reference)
+
+
 @pytest.mark.parametrize("scheme", ALL_SCHEMES)
 def test_every_advertised_hook_fires_and_an_edit_reaches_the_logits(scheme: str) -> None:
     model, batch = make(scheme, gated_mlp=True), draw(2)
