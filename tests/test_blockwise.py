@@ -91,3 +91,17 @@ def test_pooling_over_any_edges_equals_the_dense_maximum(
             for c in range(values.shape[1]):
                 cells = dense[row_edges[r] : row_edges[r + 1], col_edges[c] : col_edges[c + 1]]
                 assert values[r, c] == pytest.approx(cells.max(), abs=1e-6)
+
+
+def test_an_error_of_the_progress_ends_a_pass_early() -> None:
+    """So that a server that is stopped, or Ctrl-C, does not wait for a map of 100,000 tokens."""
+    pattern, seen = _pattern(np.random.default_rng(0), 4000, LayerRule("nope", 0.5)), []
+
+    def stop(share: float) -> None:
+        seen.append(share)
+        raise KeyboardInterrupt
+
+    edges = np.arange(0, 4001, 2)
+    with pytest.raises(KeyboardInterrupt):
+        pool_max(pattern, edges, edges, stop)
+    assert len(seen) == 1

@@ -1,5 +1,6 @@
 """The dashboard in Chromium: journeys through the pages with an empty console and no request off the machine."""
 
+import csv
 import logging
 import os
 import re
@@ -9,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from werkzeug.serving import make_server
 
+from models.attention import open_capture
 from tests import fake_store
 from workbench.dashboard import create_app
+from workbench.figures.tokens import visible
 
 pytestmark = pytest.mark.browser
 
@@ -75,7 +79,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     root = tmp_path_factory.mktemp("browser") / "store"
     ids = fake_store.fill(root)
     fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=400, strings=1, name="long")
-    os.utime(root / ids["rope"] / "captures" / "long" / "capture.json", (0, 0))  # the other capture is the newest
+    fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=2200, strings=1, name="longer")
+    for name in ("long", "longer"):
+        os.utime(root / ids["rope"] / "captures" / name / "capture.json", (0, 0))  # the other capture is the newest
     server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -239,6 +245,112 @@ def test_dragging_refines_a_pooled_map_and_a_double_click_shows_all(site: Site) 
     assert "zoom=" not in page.url
 
 
+def drag(page: Page, box: dict[str, float], start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag over the map between two points, given as shares of its width and height."""
+    (x0, y0), (x1, y1) = ((box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in (start, end))
+    page.mouse.move(x0, y0)
+    page.mouse.down()
+    page.mouse.move(x1, y1, steps=5)
+    page.mouse.up()
+
+
+def test_a_very_long_map_is_computed_in_the_background_and_zoomed_down_to_exact_cells(site: Site) -> None:
+    page = site.page
+    site.open(f"/attention?run={site.ids['rope']}&capture=longer&layer=1")
+    title = page.locator("#attention-map .gtitle")
+    expect(title).to_contain_text("largest weight of", timeout=30_000)
+    expect(page.locator("#attention-progress")).to_be_empty()
+    expect(page.locator("#attention-foot")).to_contain_text("4,406 tokens")
+    expect(page.get_by_title("Layer 1, head 0").locator("img")).to_be_visible()
+    expect(page.locator(".no-overview")).to_have_count(2)
+    narrow = title.text_content() or ""
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    expect(title).not_to_have_text(narrow, timeout=15_000)
+    expect(title).to_contain_text("largest weight of")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(title).to_have_text(narrow, timeout=15_000)
+    box = map_box(page)
+    cells = "(() => { const t = document.querySelector('#attention-map .js-plotly-plot')._fullData[0];"
+    columns = page.evaluate(cells + " return t._length ?? t.z[0].length; })()")
+    assert columns <= box["width"], "never more cells than pixels"
+    drag(page, box, (0.2, 0.7), (0.5, 0.95))
+    page.wait_for_url(re.compile(r"zoom="))
+    before = site.query()
+    expect(page.locator("#attention-foot")).to_contain_text("queries")
+    drag(page, map_box(page), (0.3, 0.3), (0.42, 0.45))
+    page.wait_for_function("before => !location.search.endsWith(before)", arg=before)
+    expect(title).to_contain_text("true source", timeout=15_000)
+    match = re.search(r"zoom=(\d+)-(\d+)\.(\d+)-(\d+)", site.query())
+    assert match
+    top, bottom, left, right = map(int, match.groups())
+    assert max(bottom - top, right - left) <= 256
+    drawn_cells = page.evaluate(cells + " return Array.from(t.z, row => Array.from(row)); })()")
+    string = open_capture(site.root / site.ids["rope"] / "captures" / "longer").string(0)
+    tile = string.head(1, 0).tile(slice(top, bottom), slice(left, right))
+    assert np.array(drawn_cells, dtype=np.float32) == pytest.approx(tile, abs=1e-7)
+    page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    page.wait_for_url(re.compile(r"row=\d+"))
+    row = int(re.search(r"row=(\d+)", page.url)[1])  # type: ignore[index]
+    assert top <= row < bottom
+    expect(page.locator(".row-name")).to_contain_text(f"Query {row}")
+    expect(page.locator("#attention-row")).to_contain_text("each bar the largest of")
+    key = page.locator(".keys tbody a").first
+    at = int(key.inner_text().replace(",", ""))
+    key.click()
+    page.wait_for_url(re.compile(r"zoom="))
+    expect(page.locator("#attention-foot")).to_contain_text("keys")
+    match = re.search(r"zoom=(\d+)-(\d+)\.(\d+)-(\d+)", site.query())
+    assert match
+    top, bottom, left, right = map(int, match.groups())
+    assert top <= row < bottom and left <= at < right and bottom - top == 64
+
+
+def test_the_view_is_saved_as_pictures_and_as_its_exact_cells(site: Site, tmp_path: Path) -> None:
+    page = site.page
+    site.open(f"/attention?run={site.ids['rope']}&layer=1&string=0&zoom=60-100.0-50")
+    map_box(page)
+    saved = {}
+    for kind in ("PNG", "SVG", "CSV", "NPZ"):
+        with page.expect_download() as download:
+            page.locator("#attention-foot").get_by_text(kind, exact=True).click()
+        saved[kind] = tmp_path / download.value.suggested_filename
+        download.value.save_as(saved[kind])
+        assert saved[kind].suffix == f".{kind.lower()}"
+        assert site.ids["rope"] in saved[kind].name
+    assert saved["PNG"].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    picture = saved["SVG"].read_text()
+    assert "Layer 1, head 0" in picture and "data:image/png" in picture
+    captures = site.root / site.ids["rope"] / "captures"
+    capture = next(path for path in captures.iterdir() if path.name.startswith("imbalanced"))
+    tile = open_capture(capture).string(0).head(1, 0).tile(slice(60, 100), slice(0, 50))
+    rows = list(csv.DictReader(saved["CSV"].open(newline="")))
+    assert np.array_equal(np.array([r["weight"] for r in rows], np.float32).reshape(tile.shape), tile)
+    assert np.array_equal(np.load(saved["NPZ"], allow_pickle=False)["weights"], tile)
+    assert "zoom=60-100.0-50" in page.url, "the page stays where it is"
+
+
+def test_the_tokens_tab_shows_the_heads_of_the_layer_in_circuitsvis(site: Site) -> None:
+    page = site.page
+    site.open(f"/attention?run={site.ids['rope']}")
+    map_box(page)
+    page.get_by_role("link", name="Tokens").click()
+    frame = page.frame_locator(".token-frame iframe")
+    expect(frame.locator("canvas")).to_have_count(3)
+    expect(frame.locator("figcaption")).to_have_text(["Head 0", "Head 1"])
+    expect(frame.locator(".tokens button")).to_have_count(126)
+    expect(frame.locator(".tokens button").nth(62)).to_have_text("⏎")
+    painted = "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
+    assert all(canvas.evaluate(painted) > 3 for canvas in frame.locator("canvas").all()), "heads are drawn"
+    expect(page.locator("#attention-map")).to_be_hidden()
+    page.get_by_title("Layer 1, head 0").click()
+    expect(frame.locator("canvas")).to_have_count(2)
+    page.get_by_role("link", name="Map").click()
+    map_box(page)
+    expect(page.locator(".token-frame")).to_have_count(0)
+    site.open(f"/attention?run={site.ids['rope']}&capture=long&tab=tokens")
+    expect(page.locator("#attention-token-view .command")).to_contain_text(f"workbench capture {site.ids['rope']}")
+
+
 def test_colour_switch_overlay_and_palette_change_the_figure_in_place(site: Site) -> None:
     site.open(f"/attention?run={site.ids['rope']}")
     page = site.page
@@ -344,6 +456,12 @@ def test_hostile_token_names_are_text(site: Site) -> None:
         expect(site.page.locator("#attention-map .yaxislayer-above, #attention-map .ytick text").first).to_contain_text(
             "<b>A</b>"
         )
+        site.open(f"/attention?run={site.ids['nope']}&capture=hostile&tab=tokens")
+        tokens = site.page.frame_locator(".token-frame iframe").locator(".tokens button")
+        expect(tokens).to_have_count(18)
+        string = open_capture(site.root / site.ids["nope"] / "captures" / "hostile").string(0)
+        assert tokens.all_text_contents() == [visible(name) for name in string.token_names]
+        assert any(name.startswith("<img") for name in string.token_names)
         site.open(f"/coordinates?run={site.ids['nope']}&capture=hostile")
         drawn(site.page, "coordinates-line")
         assert site.page.locator("img[src='x']").count() == 0

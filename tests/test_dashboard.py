@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 from models.errors import UsageError, WorkbenchError
 from tests import fake_store
-from workbench.dashboard import create_app, serve, thumbnails
+from workbench.dashboard import create_app, overviews, serve, thumbnails
 from workbench.dashboard.data import Data
 from workbench.dashboard.pages import PAGES
 from workbench.dashboard.pages.runs import drawn_runs, runs_table
@@ -173,6 +174,82 @@ def test_a_long_capture_is_sent_pooled_and_refined_by_zoom(tmp_path: Path) -> No
     close = call(app, client, "attention-map.figure", "?zoom=700-900.100-300")["attention-map"]["figure"]
     assert close["data"][0]["z"]["dtype"] == "f4"
     assert close["data"][0]["z"]["shape"] == "200, 200"
+
+
+def test_a_very_long_capture_says_how_far_its_overview_is_and_then_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = fake_store.add_run(tmp_path, "rope-2l-s0-0000", "rope-2l", ["rope"], [2])
+    capture = fake_store.add_capture(tmp_path / run_id, ["rope"], [2], n=2100, strings=1)
+    go, compute = threading.Event(), overviews.ensure_overview
+
+    def wait(string: Any, layer: int, head: int, progress: Any) -> Any:
+        progress(0.37)
+        assert go.wait(20)
+        return compute(string, layer, head, progress)
+
+    monkeypatch.setattr(overviews, "ensure_overview", wait)
+    app = create_app(tmp_path)
+    client = app.server.test_client()
+    client.get("/")
+    first = call(app, client, "attention-map.figure", "", **{"attention-pixels.data": 4000})
+    waiting = json.dumps(first["attention-progress"], ensure_ascii=False)
+    assert "4,206 × 4,206 cells" in waiting and "37%" in waiting
+    assert first["attention-map-tick"]["disabled"] is False
+    shown = {"attention-map-shows.data": first["attention-map-shows"]["data"], "attention-pixels.data": 4000}
+    around = call(app, client, "attention-heads.children", "")
+    assert json.dumps(around).count("not computed") == 2
+    assert around["attention-heads-tick"]["disabled"] is False
+    row = call(app, client, "attention-row.figure", "")["attention-row"]
+    assert len(json.dumps(row)) < 60_000, "a long row is sent in few bars"
+    assert "largest of" in json.dumps(row)
+    close = call(app, client, "attention-map.figure", "?zoom=4000-4100.1900-2000", **shown)
+    assert close["attention-map"]["figure"]["data"][0]["z"]["dtype"] == "f4", "what needs no overview does not wait"
+    go.set()
+    body = request_for(app, next(n for n in server_callbacks(app) if "attention-map.figure" in n), shown)
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        answer = client.post("/_dash-update-component", json=body)
+        done = answer.get_json()["response"] if answer.status_code == 200 else {}
+        if done.get("attention-map", {}).get("figure", {}).get("data"):
+            break
+        time.sleep(0.05)
+    assert done["attention-map-tick"]["disabled"] is True
+    assert done["attention-progress"]["children"] == []
+    assert len(json.dumps(done)) < 1_500_000
+    assert [path.name for path in capture.glob("*overview*")] == ["string-0000-overview-0-0.safetensors"]
+    around = call(app, client, "attention-heads.children", "")
+    assert json.dumps(around).count("not computed") == 1
+    assert around["attention-heads-tick"]["disabled"] is True
+
+
+def test_a_click_on_a_pooled_cell_pins_the_row_that_made_it(tmp_path: Path) -> None:
+    run_id = fake_store.add_run(tmp_path, "rope-2l-s0-0000", "rope-2l", ["rope"], [1])
+    fake_store.add_capture(tmp_path / run_id, ["rope"], [1], n=600, strings=1)
+    app = create_app(tmp_path)
+    client = app.server.test_client()
+    client.get("/")
+    output = next(n for n in server_callbacks(app) if "attention-map.clickData" in str(app.callback_map[n]["inputs"])
+                  or any(d["property"] == "clickData" for d in app.callback_map[n]["inputs"]))  # fmt: skip
+    point = {"points": [{"x": 702.5, "y": 702.5, "z": 3}]}
+    values = {"attention-map.clickData": point, "attention-pixels.data": 256, "url.search": ""}
+    answer = client.post("/_dash-update-component", json=request_for(app, output, values)).get_json()["response"]
+    row = ViewState.parse(answer["url"]["search"])[0].row
+    assert row is not None
+    pattern = select(Data(Store(tmp_path)), ViewState()).string.head(0, 0)
+    block = pattern.tile(slice(700, 705), slice(700, 705))
+    assert row == 700 + int(block.max(axis=1).argmax())
+
+
+def test_a_long_string_has_no_token_view_and_says_what_to_do(tmp_path: Path) -> None:
+    run_id = fake_store.add_run(tmp_path, "rope-2l-s0-0000", "rope-2l", ["rope"], [1])
+    fake_store.add_capture(tmp_path / run_id, ["rope"], [1], n=98, strings=1)
+    app = create_app(tmp_path)
+    client = app.server.test_client()
+    client.get("/")
+    text = json.dumps(call(app, client, "attention-token-view.children", "?tab=tokens"))
+    assert "202 tokens" in text and f"workbench capture {run_id} --length" in text
+    assert "Iframe" not in text
 
 
 def test_choosing_a_run_leads_to_its_view_and_setting_one_does_not(

@@ -1,6 +1,7 @@
 """What the pages read from a store, and what an open view stands for."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,13 @@ import pytest
 from models.errors import UsageError, WorkbenchError
 from tests import fake_store
 from workbench.dashboard.caching import Cache
-from workbench.dashboard.data import Data, scheme_name, token_kinds, tokens_of
-from workbench.dashboard.pages.attention import weight_on_source
+from workbench.dashboard.data import Data, scheme_name, token_kinds
+from workbench.dashboard.pages.attention_map import weight_on_source
 from workbench.dashboard.parts import Nothing
 from workbench.dashboard.selection import failed_first, select
 from workbench.dashboard.state import ViewState, Zoom
 from workbench.runs import Status, Store
+from workbench.views import tokens_of
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +191,10 @@ def test_the_command_that_captures_a_run_works(own_store: Path) -> None:
         select(Data(Store(own_store)), ViewState())
     home = Path(__file__).resolve().parent.parent
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(["bash", "-c", empty.value.commands[0]], cwd=home, env={**os.environ, "PATH": path}, check=True)
+    command = empty.value.commands[0]
+    assert command.startswith("workbench capture ")
+    command = command.replace("workbench", f"{shlex.quote(sys.executable)} -m workbench", 1)
+    subprocess.run(["bash", "-c", command], cwd=home, env={**os.environ, "PATH": path}, check=True)
     assert len(select(Data(Store(own_store)), ViewState()).capture)
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.dashboard.pages.attention import clicked_row, zoom_of
+from workbench.dashboard.pages.attention_map import cells_for, clicked_cell, zoom_of
+from workbench.dashboard.pages.attention_row import around
 from workbench.dashboard.state import MAX_QUERY, ViewState, Zoom
 
 # ---- the address -----------------------------------------------------------------------------------------------------
@@ -130,12 +131,35 @@ def test_a_dragged_box_becomes_whole_tokens() -> None:
 
 
 @given(junk)
-def test_no_click_makes_an_impossible_row(click: Any) -> None:
-    for event in (click, {"points": click}, {"points": [{"y": click}]}):
-        row = clicked_row(event)
-        assert row is None or 0 <= row < 10**9
+def test_no_click_makes_an_impossible_cell(click: Any) -> None:
+    for event in (click, {"points": click}, {"points": [{"x": 1, "y": click}]}, {"points": [{"x": click, "y": 1}]}):
+        cell = clicked_cell(event)
+        assert cell is None or all(0 <= at < 10**9 for at in cell)
 
 
-def test_a_click_pins_the_row_it_fell_on() -> None:
-    assert clicked_row({"points": [{"x": 3, "y": 71}]}) == 71
-    assert clicked_row({"points": [{"y": math.nan}]}) is None
+def test_a_click_names_the_cell_it_fell_on() -> None:
+    assert clicked_cell({"points": [{"x": 3, "y": 71}]}) == (71, 3)
+    assert clicked_cell({"points": [{"x": 3, "y": math.nan}]}) is None
+
+
+def test_a_map_that_is_dragged_over_its_edge_keeps_its_size() -> None:
+    event = {"xaxis.range[0]": -20.5, "xaxis.range[1]": 19.5, "yaxis.range[0]": 109.5, "yaxis.range[1]": 69.5}
+    assert zoom_of(event, Zoom(10, 50, 10, 50), 100) == Zoom(60, 100, 0, 40)
+
+
+@given(st.none() | st.integers())
+def test_a_pooled_map_never_has_more_cells_than_pixels_nor_more_than_may_be_sent(pixels: int | None) -> None:
+    cells = cells_for(pixels)
+    assert 256 <= cells <= 960
+    assert pixels is None or cells <= max(pixels, 256)
+
+
+@given(st.integers(1, 30_000), st.data())
+def test_jumping_to_a_key_shows_its_cell_and_pins_the_row(length: int, data: st.DataObject) -> None:
+    row, key = (data.draw(st.integers(0, length - 1)) for _ in range(2))
+    view = around(ViewState(tab="tokens"), row, key, length)
+    zoom = view.zoom or Zoom(0, length, 0, length)
+    assert zoom == zoom.within(length)
+    assert zoom.top <= row < zoom.bottom and zoom.left <= key < zoom.right
+    assert zoom.bottom - zoom.top == zoom.right - zoom.left == min(64, length)
+    assert (view.row, view.tab) == (row, "map")

@@ -186,7 +186,7 @@ def test_a_long_overlay_is_thinned() -> None:
 
 def test_the_bars_of_a_row_are_its_weights_and_the_source_stands_out() -> None:
     tokens = tokens_of_length(20)
-    weights = np.linspace(0, 0.1, 16)
+    weights = np.linspace(0, 0.3, 16)
     figure = row_distribution(15, weights, tokens, title="t")
     bars = figure.data[0]
     assert np.allclose(bars.y, weights)
@@ -194,6 +194,13 @@ def test_the_bars_of_a_row_are_its_weights_and_the_source_stands_out() -> None:
     assert len({bars.marker.color[i] for i in range(16) if i != tokens.source[15]}) == 1
     assert bars.marker.color[tokens.source[15]] != bars.marker.color[0]
     assert figure.layout.yaxis.range == (0, 1.08)
+
+
+def test_a_row_of_small_weights_ends_its_axis_early_and_says_so() -> None:
+    figure = row_distribution(15, np.linspace(0, 0.013, 16), tokens_of_length(20), title="t")
+    assert figure.layout.yaxis.range == pytest.approx((0, 0.02 * 1.08))
+    assert figure.layout.yaxis.title.text == "weight, up to 0.02"
+    assert max(figure.layout.yaxis.tickvals) == 0.02
 
 
 def test_bars_of_a_long_row_keep_the_highest_weight() -> None:
@@ -358,3 +365,28 @@ def test_a_long_string_is_thinned_but_keeps_its_anchors_and_every_dip() -> None:
 
 def test_an_empty_figure_says_why() -> None:
     assert empty_figure("nothing yet").layout.annotations[0].text == "nothing yet"
+
+
+def test_every_figure_is_one_that_plotly_accepts() -> None:
+    """Layouts are put together without plotly's validation, which is made up for here."""
+    n = 30
+    tokens = tokens_of_length(n)
+    figures = [
+        attention_map(exact_view(n), tokens, title="t", pinned=3),
+        attention_map(exact_view(n), tokens, title="t", extent=(slice(2, 9), slice(0, 5))),
+        row_distribution(n - 1, np.full(n, 1 / n), tokens, title="t"),
+        empty_figure("nothing"),
+    ]
+    for figure in figures:
+        again = go.Figure(figure.to_dict())
+        assert again.layout.title.text == figure.layout.title.text
+        assert "colorway" not in json.dumps(figure.to_dict()["layout"].get("template", {})), "no default template"
+
+
+def test_a_map_is_cut_to_the_part_in_sight_where_its_cells_reach_further() -> None:
+    edges = np.arange(0, 101, 10)
+    view = MapView(encode(np.ones((10, 10)), edges, edges), edges, edges)
+    figure = attention_map(view, tokens_of_length(100), title="t", extent=(slice(13, 88), slice(4, 95)))
+    assert tuple(figure.layout.yaxis.range) == (87.5, 12.5)
+    assert tuple(figure.layout.xaxis.range) == (3.5, 94.5)
+    assert drawn_z(figure).shape == (10, 10)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from models.config import Mark, Recipe
 from models.errors import UsageError
 from models.recipes import dump_recipe, load_recipe, recipe_names

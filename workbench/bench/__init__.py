@@ -52,6 +52,7 @@ def run(progress: Progress = lambda name: None) -> dict[str, Any]:
 
 def _all(progress: Progress) -> Iterator[Measurement]:
     from workbench.bench.training import gemm_rate, measure_tasks, measure_training
+    from workbench.bench.views import measure_views
 
     progress("matrix products")
     rate = gemm_rate()
@@ -60,6 +61,8 @@ def _all(progress: Progress) -> Iterator[Measurement]:
     yield from measure_tasks()
     progress("training steps")
     yield from measure_training(rate)
+    progress("views of 20,000 tokens")
+    yield from measure_views()
 
 
 def machine() -> dict[str, Any]:

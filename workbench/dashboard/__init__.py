@@ -4,6 +4,8 @@ state.py      ViewState: what is selected, carried by the address
 data.py       what is read from disk, cached
 selection.py  ViewState + data -> the run, capture, string, head and row that are shown
 regions.py    parts of a page that follow the address
+overviews.py  overviews of long strings, computed in the background
+thumbnails.py, token_view.py, exports.py  what is served beside the pages: small maps, CircuitsVis, files to keep
 shell.py      the frame around every page; pages/ the pages; assets/ style and keys
 guard.py      what a local server must refuse
 """
@@ -13,10 +15,11 @@ import webbrowser
 from pathlib import Path
 
 from dash import Dash
+from threadpoolctl import threadpool_limits
 from werkzeug.serving import make_server
 
 from models.errors import UsageError
-from workbench.dashboard import guard, shell, thumbnails
+from workbench.dashboard import exports, guard, shell, thumbnails, token_view
 from workbench.dashboard.data import Data
 from workbench.dashboard.pages import PAGES
 from workbench.ports import DEFAULT_PORT, HOST, require_free
@@ -26,8 +29,12 @@ from workbench.runs import Store
 def create_app(store: Store | str | Path | None = None) -> Dash:
     """Return the dashboard over `store` (default: COPY_WORKBENCH_STORE, else ./runs); `.server` is a WSGI application.
 
-    Nothing is loaded from outside, debug is off, and torch is never imported.
+    Nothing is loaded from outside, debug is off, and torch is never imported. numpy's matrix products use one thread
+    from now on.
     """
+    # A page's matrix products are small: a second thread costs more than it brings as soon as the cores are shared,
+    # and pooled views spread over the cores by themselves.
+    threadpool_limits(1, "blas")
     data = Data(store if isinstance(store, Store) else Store(store))
     app = Dash(
         "workbench.dashboard",
@@ -41,8 +48,10 @@ def create_app(store: Store | str | Path | None = None) -> Dash:
     )
     app.index_string = shell.index_page()
     app.layout = shell.layout(data)
+    app.server.extensions["workbench"] = data
     guard.guard(app)
-    thumbnails.register(app, data)
+    for served in (thumbnails, token_view, exports):
+        served.register(app, data)
     pages = [PAGES[path] for path in PAGES]
     shell.register(app, data, pages)
     for page in pages:
@@ -78,3 +87,4 @@ def serve(store: Store | str | Path | None = None, port: int = DEFAULT_PORT, ope
         pass
     finally:
         listening.server_close()
+        app.server.extensions["workbench"].close()

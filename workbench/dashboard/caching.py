@@ -50,5 +50,9 @@ class Cache(Generic[V]):
                 _, dropped = self._values.popitem(last=False)
                 self._weight -= self._weigh(dropped)
 
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._values
+
     def __len__(self) -> int:
         return len(self._values)

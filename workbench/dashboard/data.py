@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from models.attention import ABOUT_FILE, Capture, CapturedString, HeadPattern, open_capture
+from models import overview
+from models.attention import ABOUT_FILE, Capture, CapturedString, Pooled, open_capture
 from models.errors import WorkbenchError
 from workbench.dashboard.caching import Cache
-from workbench.figures.attention import MapView, Tokens, encode, mask_future
+from workbench.dashboard.overviews import AT_ONCE, Overviews
+from workbench.figures.attention import MapView, encode, mask_future
 from workbench.figures.curves import LengthCurve, TrainingCurve, thin
 from workbench.records import mean_exact_match, read_records
 from workbench.runs import Run, Status, Store
+from workbench.views import EXACT_UP_TO
 
-EXACT_UP_TO = 256  # tokens a side of a map that is sent cell by cell
 FRESH_SECONDS = 0.5  # how long a listing of the store is good for: the regions of a page ask at the same moment
-POOLED_CELLS = 768  # cells a side of one that is pooled: 0.8 MB on the wire
 _MAP_BYTES = 128 << 20
 
 Stamp = tuple[int, int]
@@ -105,6 +106,11 @@ class Data:
         self._captures: Cache[Capture] = Cache(16)
         self._strings: Cache[CapturedString] = Cache(32)
         self._maps: Cache[MapView] = Cache(_MAP_BYTES, lambda view: view.cells.nbytes)
+        self._overviews = Overviews()
+
+    def close(self) -> None:
+        """End what is being computed in the background."""
+        self._overviews.close()
 
     def runs(self) -> list[RunRow]:
         """Return every folder of the store, newest run first, unreadable and foreign ones last."""
@@ -179,34 +185,55 @@ class Data:
             (capture.folder, _stamp(capture.folder / ABOUT_FILE), index), lambda: capture.string(index)
         )
 
-    def map_view(self, capture: Capture, index: int, layer: int, head: int, rows: slice, cols: slice) -> MapView:
-        """Return a rectangle of a head's pattern: exact up to 256 tokens a side, else max-pooled to at most 768."""
-        exact = max(rows.stop - rows.start, cols.stop - cols.start) <= EXACT_UP_TO
-        part = (rows.start, rows.stop, cols.start, cols.stop)
-        key = (_stamp(capture.folder / ABOUT_FILE), capture.folder, index, layer, head, *part)
-        pattern = self.string(capture, index).head
-        return self._maps.get(key, lambda: _draw(pattern(layer, head), rows, cols, None if exact else POOLED_CELLS))
+    def map_view(
+        self, capture: Capture, index: int, layer: int, head: int, rows: slice, cols: slice, cells: int
+    ) -> MapView:
+        """Return a rectangle of a head's pattern: exact up to 256 tokens a side, else max-pooled to `cells` a side.
 
+        Raises:
+            Pending: the overview it is taken from is being computed.
+        """
+        part = (rows.start, rows.stop, cols.start, cols.stop, cells)
+        stamp = _stamp(capture.folder / ABOUT_FILE)
+        string = self.string(capture, index)
 
-def _draw(pattern: HeadPattern, rows: slice, cols: slice, cells: int | None) -> MapView:
-    """Return the cells of a rectangle: each token's own, or at most `cells` a side, max-pooled."""
-    if cells is None:
-        row_edges, col_edges = np.arange(rows.start, rows.stop + 1), np.arange(cols.start, cols.stop + 1)
-        return MapView(mask_future(pattern.tile(rows, cols), rows, cols), row_edges, col_edges)
-    pooled = pattern.pooled(rows, cols, cells)
-    codes = encode(pooled.values, pooled.row_edges, pooled.col_edges)
-    return MapView(codes, pooled.row_edges, pooled.col_edges)
+        def draw() -> MapView:
+            if max(rows.stop - rows.start, cols.stop - cols.start) <= EXACT_UP_TO:
+                weights = string.head(layer, head).tile(rows, cols)
+                edges = [np.arange(side.start, side.stop + 1) for side in (rows, cols)]
+                return MapView(mask_future(weights, rows, cols), *edges)
+            pooled = self.pooled(capture, index, layer, head, rows, cols, cells)
+            codes = encode(pooled.values, pooled.row_edges, pooled.col_edges)
+            return MapView(codes, pooled.row_edges, pooled.col_edges)
 
+        return self._maps.get((stamp, capture.folder, index, layer, head, *part), draw)
 
-def tokens_of(string: CapturedString) -> Tokens:
-    """Return what figures need to know about a string."""
-    scored = string.predicted >= 0
-    return Tokens(
-        names=string.token_names,
-        source=string.source_position,
-        wrong=scored & (string.predicted != string.targets),
-        anchors=string.anchor_positions,
-    )
+    def pooled(
+        self, capture: Capture, index: int, layer: int, head: int, rows: slice, cols: slice, cells: int
+    ) -> Pooled:
+        """Return the largest weights in at most `cells` bins a side; a large part's edges lie on whole bins.
+
+        Raises:
+            Pending: the overview it is taken from is being computed.
+        """
+        string = self.string(capture, index)
+        side = max(rows.stop - rows.start, cols.stop - cols.start)
+        if side <= AT_ONCE:
+            return string.head(layer, head).pooled(rows, cols, cells)
+        pyramid = self._overviews.get(_stamp(capture.folder / ABOUT_FILE), string, layer, head)
+        # Never finer than the pyramid, since what is finer would take long to compute: at least 400 bins are left.
+        return overview.view(string, layer, head, rows, cols, min(cells, (side - 1) // pyramid.widths[0]), pyramid)
+
+    def overview_share(self, capture: Capture, index: int, layer: int, head: int) -> float | None:
+        """Return how much of the overview of a head is computed; None where none is being computed."""
+        string = self.string(capture, index)
+        return self._overviews.share(_stamp(capture.folder / ABOUT_FILE), string, layer, head)
+
+    def has_map(self, capture: Capture, index: int, layer: int, head: int) -> bool:
+        """Whether a whole map is ready to be drawn: its overview is kept, or the string needs none."""
+        string = self.string(capture, index)
+        stamp = _stamp(capture.folder / ABOUT_FILE)
+        return len(string.tokens) <= AT_ONCE or self._overviews.has(stamp, string, layer, head)
 
 
 def token_kinds(string: CapturedString) -> list[str]:

@@ -5,7 +5,7 @@ once that is checked (DNS rebinding), cannot forge Origin, and cannot read or fr
 """
 
 import logging
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from dash import Dash, html, set_props
@@ -94,9 +94,9 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def not_found(what: str) -> None:
-    """Answer 404 with a readable line."""
-    abort(make_response(what, 404, {"Content-Type": "text/plain; charset=utf-8"}))
+def refuse(status: int, why: str) -> NoReturn:
+    """Answer with a status and a readable line."""
+    abort(make_response(why, status, {"Content-Type": "text/plain; charset=utf-8"}))
 
 
 def _hostname(netloc: str) -> str:

@@ -38,6 +38,7 @@ def follow(
     *,
     stamp: Callable[[ViewState], str] | None = None,
     tick: str | None = None,
+    also: Input | None = None,
     patch: Callable[[ViewState, set[str]], Sequence[Any] | None] | None = None,
 ) -> None:
     """Keep `outputs` equal to `render(view)`.
@@ -50,26 +51,30 @@ def follow(
         render: returns a value an output. An error it raises is shown where its result would be.
         stamp: what else decides the result (state of files); a changed stamp redraws.
         tick: id of a dcc.Interval at which the stamp is looked at again.
+        also: a whole number that the browser measured, or None; `render` gets it as its second argument.
         patch: given the view and which fields changed, a cheaper update, or None where everything must be redrawn.
     """
     require_known(fields)
-    ticks = [Input(tick, "n_intervals")] if tick else []
+    more = [Input(tick, "n_intervals")] if tick else []
+    more += [also] if also else []
 
-    @app.callback(*outputs, Output(f"{region}-shows", "data"), ADDRESS, *ticks, State(f"{region}-shows", "data"))
-    def update(query: Any, *more: Any) -> tuple[Any, ...]:
+    @app.callback(*outputs, Output(f"{region}-shows", "data"), ADDRESS, *more, State(f"{region}-shows", "data"))
+    def update(query: Any, *values: Any) -> tuple[Any, ...]:
         view, _ = ViewState.parse(query)
-        before = more[-1] if isinstance(more[-1], dict) else {}
-        now = {"view": view.query(fields), "stamp": stamp(view) if stamp else ""}
+        before = values[-1] if isinstance(values[-1], dict) else {}
+        measured = [values[-2] if type(values[-2]) is int else None] if also else []
+        now = {"view": view.query(fields), "stamp": stamp(view) if stamp else "", "measured": measured}
         if before == now:
             raise PreventUpdate
-        if patch and before.get("stamp") == now["stamp"] and not before.get("failed"):
+        same = all(before.get(part) == now[part] for part in ("stamp", "measured"))
+        if patch and same and not before.get("failed"):
             shown, _ = ViewState.parse(before.get("view"))
             changed = {name for name in fields if getattr(shown, name) != getattr(view, name)}
             patched = patch(view, changed)
             if patched is not None:
                 return (*patched, now)
         try:
-            return (*render(view), now)
+            return (*render(view, *measured), now)
         except PreventUpdate:
             raise
         except Exception as error:

@@ -75,15 +75,6 @@ def no_runs(data: Data) -> Nothing:
     )
 
 
-_CAPTURE = """python - <<'END'
-from workbench.captures import capture_samples
-from workbench.runs import Store
-from workbench.subjects import load_subject
-subject = load_subject(Store({root!r}), {run!r})
-capture_samples(subject.run, subject.model, subject.recipe)
-END"""
-
-
 def choose_capture(data: Data, run: RunRow, view: ViewState) -> str:
     """Return the id of the capture the view names, else of the run's newest.
 
@@ -93,7 +84,7 @@ def choose_capture(data: Data, run: RunRow, view: ViewState) -> str:
     if not run.captures:
         raise Nothing(
             f"run {run.id} has no captures yet. Once it has weights, capture a few strings",
-            _CAPTURE.format(root=str(data.store.root), run=run.id),
+            f"workbench capture {run.id}{data.store.option}",
         )
     return run.captures[0] if view.capture is None else view.capture
 

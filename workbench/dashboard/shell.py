@@ -15,7 +15,10 @@ NAME = "Copy Workbench"
 
 
 def index_page() -> str:
-    """Return the HTML page that Dash fills; the theme is set before anything is painted."""
+    """Return the HTML page that Dash fills.
+
+    The theme is set before anything is painted, and Plotly is fetched at once, not when the first graph is met.
+    """
     return """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -31,6 +34,7 @@ def index_page() -> str:
   document.documentElement.dataset.theme = kept || (dark ? "dark" : "light");
 })();
 </script>
+<link rel="preload" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
 {%css%}
 </head>
 <body>

@@ -79,12 +79,18 @@ def _read_count(text: str) -> int:
     return int(text)
 
 
-def _read_zoom(text: str) -> Zoom:
+def read_zoom(text: str) -> Zoom:
+    """Read a rectangle, "10-60.0-80"; ValueError says what is expected."""
     match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})\.([0-9]{1,9})-([0-9]{1,9})", text, re.ASCII)
     zoom = Zoom(*(int(part) for part in match.groups())) if match else None
     if zoom is None or zoom.top >= zoom.bottom or zoom.left >= zoom.right:
         raise ValueError("first-last query rows, then keys, as 10-60.0-80")
     return zoom
+
+
+def write_zoom(zoom: Zoom) -> str:
+    """Write a rectangle as `read_zoom` reads it."""
+    return f"{zoom.top}-{zoom.bottom}.{zoom.left}-{zoom.right}"
 
 
 def _one_of(*allowed: str) -> _Codec:
@@ -105,7 +111,7 @@ def _read_switch(text: str) -> bool:
 _RUN_ID = _Codec(_read_id)
 _IDS = _Codec(_read_ids, ",".join)
 _COUNT = _Codec(_read_count)
-_ZOOM = _Codec(_read_zoom, lambda z: f"{z.top}-{z.bottom}.{z.left}-{z.right}")
+_ZOOM = _Codec(read_zoom, write_zoom)
 _SWITCH = _Codec(_read_switch, lambda on: "on" if on else "off")
 
 
@@ -124,6 +130,7 @@ class ViewState:
         scale: how a weight becomes a colour: its square root (shows faint stripes) or itself.
         palette: the colour scale.
         source: whether the true source is drawn over the map.
+        tab: the pattern as a map, or token by token.
     """
 
     run: str | None = field(default=None, metadata={"codec": _RUN_ID})
@@ -137,6 +144,7 @@ class ViewState:
     scale: str = field(default="sqrt", metadata={"codec": _one_of("sqrt", "linear")})
     palette: str = field(default="cividis", metadata={"codec": _one_of("cividis", "viridis")})
     source: bool = field(default=True, metadata={"codec": _SWITCH})
+    tab: str = field(default="map", metadata={"codec": _one_of("map", "tokens")})
 
     def change(self, **changes: Any) -> "ViewState":
         """Return the view with `changes`, forgetting what depended on a choice that changed.

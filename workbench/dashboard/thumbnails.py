@@ -14,7 +14,7 @@ from flask import make_response, request
 
 from models.errors import WorkbenchError
 from workbench.dashboard.data import Data
-from workbench.dashboard.guard import not_found, sentence
+from workbench.dashboard.guard import refuse, sentence
 from workbench.figures.attention import MASKED, TOP_CODE, encode
 from workbench.figures.style import PALETTES, palette_rgb
 
@@ -33,11 +33,11 @@ def register(app: Dash, data: Data) -> None:
     @app.server.route("/thumbnail/<run>/<capture>/<int:string>/<int:layer>/<int:head>/<palette>-<scale>.png")
     def thumbnail(run: str, capture: str, string: int, layer: int, head: int, palette: str, scale: str) -> Any:
         if palette not in PALETTES or scale not in SCALES:
-            not_found(f"no such colours; palettes are {', '.join(PALETTES)}, scales {', '.join(SCALES)}")
+            refuse(404, f"no such colours; palettes are {', '.join(PALETTES)}, scales {', '.join(SCALES)}")
         try:
             codes = head_codes(data, run, capture, string, layer, head)
         except WorkbenchError as error:
-            not_found(sentence(str(error)))
+            refuse(404, sentence(str(error)))
         response = make_response(png(codes, colors(palette, scale)), {"Content-Type": "image/png"})
         response.set_etag(f"{zlib.crc32(codes.tobytes()):x}-{palette}-{scale}")
         response.cache_control.no_cache = True
@@ -47,11 +47,12 @@ def register(app: Dash, data: Data) -> None:
 def head_codes(data: Data, run: str, capture: str, string: int, layer: int, head: int) -> np.ndarray:
     """Return UInt8[R, C], at most 128 a side: the max-pooled pattern of a head as `figures.attention.encode` codes it.
 
-    It is pooled from the overview of the large map, which a click on it then finds ready.
+    Raises:
+        Pending: the string is long and the head's overview is still being computed.
     """
     opened = data.capture(run, capture)
     whole = slice(0, len(data.string(opened, string).tokens))
-    view = data.map_view(opened, string, layer, head, whole, whole)
+    view = data.map_view(opened, string, layer, head, whole, whole, THUMBNAIL)
     codes = view.cells if view.pooled else encode(view.cells, view.row_edges, view.col_edges)
     return shrink(codes)
 

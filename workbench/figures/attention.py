@@ -19,6 +19,7 @@ _MARKERS_UP_TO = 400
 _LABELS = {"x": 30, "y": 32}
 PIN = "#0aa5e8"
 _BARS = 240
+_SMALL_TOPS = (0.001, 0.004, 0.02, 0.1)  # where a row's axis ends when all of its weights are small
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def attention_map(
     palette: str = "cividis",
     show_source: bool = True,
     pinned: int | None = None,
+    extent: tuple[slice, slice] | None = None,
 ) -> go.Figure:
     """Draw a head's pattern: queries from top to bottom, keys from left to right, colour range fixed to 0..1.
 
@@ -104,9 +106,10 @@ def attention_map(
         palette: "cividis" or "viridis".
         show_source: mark the true source of every scored query.
         pinned: a query row to outline.
+        extent: the queries and keys in sight, where the cells at the edges reach further; all of the view by default.
     """
-    top, bottom = int(view.row_edges[0]), int(view.row_edges[-1])
-    left, right = int(view.col_edges[0]), int(view.col_edges[-1])
+    rows, cols = extent or (slice(*view.row_edges[[0, -1]].tolist()), slice(*view.col_edges[[0, -1]].tolist()))
+    top, bottom, left, right = rows.start, rows.stop, cols.start, cols.stop
     figure = go.Figure()
     figure.add_trace(
         go.Heatmap(
@@ -216,7 +219,9 @@ def _wrong_trace(tokens: Tokens, top: int, bottom: int, right: int) -> go.Scatte
 
 
 def row_distribution(row: int, weights: np.ndarray, tokens: Tokens, *, title: str) -> go.Figure:
-    """Draw where one query row looks: a bar a key, on a fixed 0..1 axis, the true source set apart.
+    """Draw where one query row looks: a bar a key, the true source set apart.
+
+    The axis ends at 1; where all weights are small, as in long strings, it ends at one of few values and says so.
 
     Args:
         row: the query position.
@@ -241,17 +246,20 @@ def row_distribution(row: int, weights: np.ndarray, tokens: Tokens, *, title: st
             hovertemplate="key %{customdata[1]} <b>%{customdata[0]}</b><br>weight %{y:.4f}<extra></extra>",
         )
     )
+    top = next((top for top in _SMALL_TOPS if heights.max() <= top), 1)
+    shapes, annotations = [], []
     if source >= 0:
         line = {"color": TRUTH, "width": 1, "dash": "dot"}
-        figure.add_shape(type="line", x0=source, x1=source, y0=float(heights[is_source].max()), y1=1.04, line=line)
+        height = float(heights[is_source].max())
+        shapes = [{"type": "line", "x0": source, "x1": source, "y0": height, "y1": 1.04 * top, "line": line}]
         side = "left" if source < len(visible_keys) / 2 else "right"
-        figure.add_annotation(
-            x=source, y=1.04, text=" true source ", showarrow=False, xanchor=side, yanchor="middle",
-            font={"size": 11, "color": INK},
-        )  # fmt: skip
+        label = {"text": " true source ", "showarrow": False, "font": {"size": 11, "color": INK}}
+        annotations = [{"x": source, "y": 1.04 * top, "xanchor": side, "yanchor": "middle", **label}]
     return titled(
         figure,
         title,
+        shapes=shapes,
+        annotations=annotations,
         xaxis=axis(
             "key: position and token" if width == 1 else f"key (each bar the largest of {width})",
             range=[-0.6, len(visible_keys) - 0.4],
@@ -259,7 +267,13 @@ def row_distribution(row: int, weights: np.ndarray, tokens: Tokens, *, title: st
             tickangle=-90,
             showgrid=False,
         ),
-        yaxis=axis("attention weight", range=[0, 1.08], tickvals=[0, 0.25, 0.5, 0.75, 1], gridcolor=RULE),
+        yaxis=axis(
+            "attention weight" if top == 1 else f"weight, up to {top:g}",
+            range=[0, 1.08 * top],
+            tickvals=[part * top for part in (0, 0.25, 0.5, 0.75, 1)],
+            tickformat="~g",
+            gridcolor=RULE,
+        ),
         bargap=0,
         margin={"l": 48, "r": 8, "t": 36, "b": 60},
     )

@@ -141,9 +141,13 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 
 def titled(figure: go.Figure, title: str, **more: Any) -> go.Figure:
-    """Give a figure its title, which says what is seen, and the common look; `more` goes to the layout."""
-    figure.update_layout(
-        **{
+    """Return a figure with a title, which says what is seen, and the common look; `more` goes to the layout.
+
+    The layout is put together as a dict and not validated again: plotly's `update_layout` takes 20 ms for this.
+    """
+    layout = _merged(
+        {key: value for key, value in figure.layout.to_plotly_json().items() if key != "template"},
+        {
             "title": {
                 "text": title,
                 "font": {"size": 13.5, "color": INK},
@@ -156,7 +160,7 @@ def titled(figure: go.Figure, title: str, **more: Any) -> go.Figure:
                 "pad": {"t": 4, "l": 4},
             },
             "font": {"family": FONT, "size": 12, "color": INK},
-            "template": "none",
+            "template": {},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "margin": {"l": 56, "r": 12, "t": 36, "b": 44},
@@ -164,9 +168,15 @@ def titled(figure: go.Figure, title: str, **more: Any) -> go.Figure:
             "legend": {"font": {"size": 11, "color": INK}, "orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
             "showlegend": False,
             **more,
-        }
+        },
     )
-    return figure
+    return go.Figure(figure.data, layout, _validate=False)
+
+
+def _merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with the entries of `more`, nested dicts merged."""
+    nested = [key for key in more if isinstance(more[key], dict) and isinstance(base.get(key), dict)]
+    return {**base, **more, **{key: _merged(base[key], more[key]) for key in nested}}
 
 
 def empty_figure(message: str) -> go.Figure:

@@ -48,7 +48,7 @@ def axis_ticks(names: Sequence[str], first: int, last: int, room: int, *, always
     spaced = [p for p in range(first, last) if p % step == 0]
     clear = max(1, -(-span // room))
     shown: list[int] = []
-    for position in (*(p for p in always if first <= p < last), *spaced):
+    for position in (*(int(p) for p in always if first <= p < last), *spaced):
         if all(abs(position - other) >= clear for other in shown):
             shown.append(position)
     shown.sort()

@@ -24,14 +24,29 @@
     if (event.defaultPrevented || event.button !== 0) { return; }
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) { return; }
     var link = event.target.closest("a[href^='/']");
-    if (!link || link.target) { return; }
+    if (!link || link.target || link.hasAttribute("download")) { return; }
     event.preventDefault();
     go(link.getAttribute("href"));
+  }
+
+  // The map as a picture: in the colours of paper whatever the theme, since a theme's are not part of the figure.
+  function save(format, name) {
+    var plot = document.querySelector("#attention-map .js-plotly-plot");
+    if (!plot || !window.Plotly) { return; }
+    window.Plotly.downloadImage(plot, {
+      format: format, filename: name, width: plot.clientWidth, height: plot.clientHeight,
+      scale: format === "png" ? 2 : 1, setBackground: "opaque"
+    });
   }
 
   document.addEventListener("click", function (event) {
     if (event.target.closest("#theme")) {
       setTheme(theme() === "dark" ? "light" : "dark");
+      return;
+    }
+    var picture = event.target.closest("[data-picture]");
+    if (picture) {
+      save(picture.dataset.picture, picture.dataset.name);
       return;
     }
     follow(event);
@@ -83,9 +98,42 @@
     image.src = image.dataset.src;
   }
 
-  new MutationObserver(function () { pump(); watchMap(); }).observe(document.documentElement, {
+  new MutationObserver(function () { pump(); watchMap(); watchSize(); }).observe(document.documentElement, {
     subtree: true, childList: true, attributes: true, attributeFilter: ["data-src"]
   });
+
+  // How many cells a side the map has room for, in steps that a small change of the window does not leave.
+  var STEP = 32, AROUND = 150;
+
+  function room() {
+    var plot = document.querySelector("#attention-map .js-plotly-plot"), map = document.querySelector(".map");
+    var cells = plot && plot.data && plot.data.length ? plot.querySelector(".nsewdrag") : null;
+    var box = (cells || map || document.body).getBoundingClientRect();
+    if (!box.width) { return null; }
+    var side = Math.min(box.width, box.height) - (cells ? 0 : AROUND);  // without cells, axes and bar are to come
+    return Math.max(STEP, Math.floor(side / STEP) * STEP);
+  }
+
+  var measured = null, resizing = null;
+
+  var sized = new ResizeObserver(function () {
+    clearTimeout(resizing);
+    resizing = setTimeout(function () {
+      var now = document.getElementById("attention-map") && room();
+      if (now && measured && now !== measured) {
+        measured = now;
+        window.dash_clientside.set_props("attention-pixels", { data: now });
+      }
+    }, 300);
+  });
+
+  function watchSize() {
+    var map = document.querySelector(".map");
+    if (map && !map.dataset.watched) {
+      map.dataset.watched = "true";
+      sized.observe(map);
+    }
+  }
 
   function binOf(edges, at) {
     var low = 0, high = edges.length - 2;
@@ -123,6 +171,11 @@
       return window.dash_clientside.no_update;
     },
 
+    pixels: function () {
+      measured = room() || STEP;  // nothing is seen of a map behind the other tab: measured when it comes to the front
+      return room() || window.dash_clientside.no_update;
+    },
+
     // "query 71 [0] → key 9 [0] · offset 62 · weight 0.6213", or ranges and the largest weight where cells are pooled.
     readout: function (hover, cells, tokens) {
       var point = hover && hover.points && hover.points[0];
@@ -139,7 +192,7 @@
         return said.concat([" · in the future, not seen"]);
       }
       var weight = pooled ? Math.pow(point.z / 254, 2) : point.z;
-      said.push(pooled ? " · largest weight " : " · weight ", element("B", "", weightText(weight)));
+      said.push(!pooled ? " · weight " : single ? " · weight about " : " · largest weight ", element("B", "", weightText(weight)));
       return single && tokens.source[query] === key ? said.concat([" · true source"]) : said;
     }
   };
