@@ -61,8 +61,9 @@ class RunRow:
 
 @dataclass
 class _Metrics:
-    """Columns of a metrics.jsonl as far as it was read."""
+    """Columns of a metrics.jsonl as far as it was read; exact match is that within `train_lengths`."""
 
+    train_lengths: tuple[int, int] | None = None
     offset: int = 0
     steps: np.ndarray = None  # type: ignore[assignment]
     losses: np.ndarray = None  # type: ignore[assignment]
@@ -83,7 +84,7 @@ class _Metrics:
         self.steps = np.append(self.steps[:kept], [record["step"] for record in records])
         self.losses = np.append(self.losses[:kept], [_number(record.get("loss")) for record in records])
         with_scores = [(r["step"], r["evaluation"]) for r in records if isinstance(r.get("evaluation"), list)]
-        means = [mean_exact_match(scores, (0, 2**62)) for _, scores in with_scores]
+        means = [mean_exact_match(scores, self.train_lengths) for _, scores in with_scores]
         self.evaluated = np.append(self.evaluated[:scored], [step for step, _ in with_scores]).astype(np.int64)
         self.exact_match = np.append(self.exact_match[:scored], [np.nan if m is None else m for m in means])
         if with_scores:
@@ -136,13 +137,13 @@ class Data:
         key = (run.id, *(_stamp(run.path / name) for name in files), run.readable)
         details = dict(self._details.get(key, lambda: _details(run))) if run.readable else {}
         if details and details["exact_match"] is None:
-            scores = self._metrics_of(run.path).last_evaluation
+            scores = self._metrics_of(run.path, details["train_lengths"]).last_evaluation
             details["exact_match"] = mean_exact_match(scores, details["train_lengths"])
         return RunRow(run.id, run.status, run.recipe, run.created, run.step, run.steps, run.message, **details)
 
     def training_curve(self, row: RunRow) -> TrainingCurve:
         """Return what a run reported so far, thinned for display."""
-        metrics = self._metrics_of(self.store.path_of(row.id))
+        metrics = self._metrics_of(self.store.path_of(row.id), row.train_lengths)
         steps, losses = thin(metrics.steps, metrics.losses)
         return TrainingCurve(row.id, row.scheme, steps, losses, *thin(metrics.evaluated, metrics.exact_match))
 
@@ -163,9 +164,9 @@ class Data:
                 by_distribution.setdefault(score["distribution"], []).append(score)
         return [_length_curve(row, name, scores) for name, scores in by_distribution.items()]
 
-    def _metrics_of(self, path: Path) -> _Metrics:
+    def _metrics_of(self, path: Path, train_lengths: tuple[int, int] | None) -> _Metrics:
         with self._metrics_lock:
-            metrics = self._metrics.setdefault(path.name, _Metrics())
+            metrics = self._metrics.setdefault(path.name, _Metrics(train_lengths))
             offset = metrics.offset
             records, metrics.offset = read_records(path, offset)
             metrics.extend(records)
