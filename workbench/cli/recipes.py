@@ -1,5 +1,7 @@
 """`workbench recipes` and `workbench bench`."""
 
+from typing import Any
+
 from workbench.cli.options import JsonOption
 from workbench.cli.output import Output, lengths_text
 
@@ -65,9 +67,17 @@ def bench(json: JsonOption = None) -> None:
     result = benchmarks.run(output.remark)
     output.table(
         "Benchmarks",
-        ["what", ">value", "unit", ">baseline", ">ratio"],
+        ["what", ">value", "unit", ">baseline", ">ratio", "target", "against"],
         [
-            [m["name"], _number(m["value"]), m["unit"], _number(m["baseline"]), _number(m["ratio"])]
+            [
+                m["name"],
+                _number(m["value"]),
+                m["unit"],
+                _number(m["baseline"]),
+                _number(m["ratio"]),
+                _target(m),
+                m["against"],
+            ]
             for m in result["measurements"]
         ],
     )
@@ -78,6 +88,14 @@ def bench(json: JsonOption = None) -> None:
 def _heads_text(heads: tuple[int, ...]) -> str:
     """Write heads per layer: "2" where all are equal, else "2,1"."""
     return str(heads[0]) if len(set(heads)) == 1 else ",".join(map(str, heads))
+
+
+def _target(measurement: dict[str, Any]) -> str:
+    """Write the bound a measurement is held to and whether it is met; "" where there is none."""
+    if measurement["target"] is None:
+        return ""
+    sign = ">=" if measurement["better"] == "higher" else "<="
+    return f"{sign} {measurement['target']:g} {'met' if measurement['met'] else 'MISSED'}"
 
 
 def _number(value: float | None) -> str:
