@@ -69,24 +69,12 @@ def measure_training(rate: float) -> Iterator[Measurement]:
             if round_:
                 times[name].append((time.perf_counter() - start) / STEPS)
     speed = {name: 1 / median(values) for name, values in times.items()}
-    yield Measurement(
-        "train.rope2d",
-        speed["ours"],
-        "steps/s",
-        speed["boot_native"],
-        speed["ours"] / speed["boot_native"],
-        target=3.0,
-        against="TransformerLens boot_native, rotary, same shape, padded batch",
-    )
-    yield Measurement(
-        "train.rope2d",
-        speed["ours"],
-        "steps/s",
-        speed["plain"],
-        speed["ours"] / speed["plain"],
-        target=2.0,
-        against="plain SDPA model, rotary, same shape, padded batch",
-    )
+    for name, target, against in (
+        ("boot_native", 3.0, "TransformerLens boot_native, rotary, same shape, padded batch"),
+        ("plain", 2.0, "plain SDPA model, rotary, same shape, padded batch"),
+    ):
+        ratio = speed["ours"] / speed[name]
+        yield Measurement("train.rope2d", speed["ours"], "steps/s", speed[name], ratio, target=target, against=against)
     flops = sum(_flops(trainer, batch) for batch in batches) / len(batches)
     yield Measurement(
         "train.rope2d.gemm_share",
