@@ -70,6 +70,7 @@ class ModelSettings(Settings):
         normalization: RMS or LN (without bias), or none.
         norm_placement: `pre` normalises what a sublayer reads, `post` what it adds to the residual stream.
         final_norm: normalise before the unembedding.
+        residual: sublayers add to the residual stream; without it each replaces what it read ([C2D] theorem 3.1).
         eps: added to the mean square (or variance) under the root.
         tied: unembed with the transposed embedding.
         strict_mask: a token does not attend to itself ([EXR] section 5); the first token then attends to nothing.
@@ -89,6 +90,7 @@ class ModelSettings(Settings):
     normalization: Literal["RMS", "LN", "none"] = "RMS"
     norm_placement: Literal["pre", "post"] = "pre"
     final_norm: bool = True
+    residual: bool = True
     eps: float = Field(1e-6, ge=0, le=1)
     tied: bool = True
     strict_mask: bool = False

@@ -61,7 +61,10 @@ class Unembed(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and MLP, each added to the residual stream; norms before (ln1, ln2) or after (ln1_post, ln2_post)."""
+    """Attention and MLP, each added to the residual stream; norms before (ln1, ln2) or after (ln1_post, ln2_post).
+
+    Without a residual connection (`settings.residual`) each replaces the stream instead.
+    """
 
     hook_out_is_single_residual_stream = True
     hook_resid_pre: HookPoint
@@ -79,6 +82,7 @@ class Block(nn.Module):
         pre = settings.normalization if settings.norm_placement == "pre" else "none"
         post = settings.normalization if settings.norm_placement == "post" else "none"
         norm = partial(Norm, width=settings.d_model, eps=settings.eps)
+        self.residual = settings.residual
         self.ln1 = norm(pre)
         self.ln1_post = norm(post) if post != "none" else None
         self.attn = Attention(
@@ -112,10 +116,13 @@ class Block(nn.Module):
         resid = self.hook_resid_pre(resid)
         written = self.attn(resid, self.ln1, places, rows)
         written = self.hook_attn_out(written if self.ln1_post is None else self.ln1_post(written))
-        resid = self.hook_resid_mid((resid if rows is None else take_rows(resid, rows)) + written)
+        if self.residual:
+            written = (resid if rows is None else take_rows(resid, rows)) + written
+        resid = self.hook_resid_mid(written)
         if self.mlp is not None:
             written = self.mlp(self.ln2(self.hook_mlp_in(resid)))
-            resid = resid + self.hook_mlp_out(written if self.ln2_post is None else self.ln2_post(written))
+            written = self.hook_mlp_out(written if self.ln2_post is None else self.ln2_post(written))
+            resid = resid + written if self.residual else written
         return self.hook_resid_post(resid)
 
 

@@ -21,7 +21,7 @@ Workbench = Callable[..., tuple[int, str, str]]
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 VERBS = ("recipes", "train", "evaluate", "runs", "show", "rm", "demo", "app", "bench")
-VERBS += ("capture", "captures", "rm-capture", "export-view")
+VERBS += ("constructions", "capture", "captures", "rm-capture", "export-view")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -114,9 +114,9 @@ def test_json_to_a_file_prints_the_table_too(workbench: Workbench, trained_store
 
 
 def test_bench(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = pytest.importorskip("workbench.bench")
-    row = {"name": "steps", "value": 2.5, "unit": "1/s", "baseline": None, "ratio": None}
-    result = {"measurements": [row], "machine": {"cores": 2}}
+    from workbench import bench
+
+    result = {"measurements": [bench.Measurement("steps", 2.5, "1/s").as_dict()], "machine": {"cores": 2}}
 
     def run(progress: Callable[[str], None]) -> dict:
         progress("measuring")

@@ -394,3 +394,13 @@ def test_a_position_outside_the_learned_table_is_refused(index: float) -> None:
 def test_a_window_holds_at_least_one_token(name: str, window: int) -> None:
     with pytest.raises(UsageError, match=f"window = {window}"):
         parse_scheme({"scheme": name, "window": window})
+
+
+def test_alibi_takes_slopes_of_its_own() -> None:
+    place = torch.tensor([[[5.0]]]), torch.tensor([[[5.0], [3.0]]])
+    given = build("alibi", slopes=(3.0,) * HEADS)
+    assert given.bias(*place)[0, 0].tolist() == [[0.0, -6.0]]
+    with pytest.raises(UsageError, match=f"{HEADS + 1} slopes for {HEADS} heads"):
+        build("alibi", slopes=(3.0,) * (HEADS + 1))
+    with pytest.raises(UsageError, match="slopes"):
+        build("alibi", slopes=(-1.0,) * HEADS)

@@ -401,3 +401,17 @@ def test_two_schemes_at_the_embedding_are_refused_and_one_is_added_once() -> Non
     assert sum("pos" in name for name, _ in make("learned").named_parameters()) == 1
     with pytest.raises(UsageError, match=r"learned table of 8"):
         make({"scheme": "learned", "max_positions": 8})(torch.zeros(1, 9, dtype=torch.long))
+
+
+@pytest.mark.parametrize("mlp", [0, 24])
+def test_without_residual_a_sublayer_replaces_the_stream(mlp: int) -> None:
+    model, batch = make(residual=False, d_mlp=mlp), draw()
+    _, cache = model.run_with_cache(batch.tokens)
+    for layer in range(2):
+        torch.testing.assert_close(cache["resid_mid", layer], cache["attn_out", layer])
+        written = cache["mlp_out", layer] if mlp else cache["attn_out", layer]
+        torch.testing.assert_close(cache["resid_post", layer], written)
+    rows = torch.tensor([[3], [4], [5], [2]])
+    torch.testing.assert_close(
+        model(batch.tokens, rows=rows), take_rows(model(batch.tokens), rows), atol=1e-5, rtol=1e-4
+    )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from models.config import Recipe
+from models.constructions import CONSTRUCTIONS
 from models.device import pick_device
 from models.errors import UsageError
 from models.training import load_weights
@@ -10,7 +11,8 @@ from models.transformer import CopyTransformer, build_model
 from workbench.runs import Run, Status, Store
 from workbench.train import load_tensors, stored_recipe
 
-_OTHER_KINDS = ("built", "hf", "gguf")
+BUILT = "built"
+_OTHER_KINDS = ("hf", "gguf")
 
 
 @dataclass(frozen=True)
@@ -18,22 +20,22 @@ class Subject:
     """A model to be measured.
 
     Attributes:
-        name: how it is addressed: a run's id.
+        name: how it is addressed: a run's id, or `built:NAME`.
         model: with the weights loaded.
         recipe: says its task.
-        run: the run it comes from.
+        run: the run it comes from, None for a hand-built model.
         step: optimiser steps its weights have seen.
     """
 
     name: str
     model: CopyTransformer
     recipe: Recipe
-    run: Run
+    run: Run | None
     step: int
 
 
 def load_subject(store: Store, name: str, device: str = "auto", checkpoint: int | None = None) -> Subject:
-    """Return the subject called `name`: a run's id, a unique beginning of it, or `latest`.
+    """Return the subject called `name`: a run's id, a unique beginning of it, `latest`, or `built:NAME`.
 
     Args:
         store: where runs are.
@@ -42,12 +44,17 @@ def load_subject(store: Store, name: str, device: str = "auto", checkpoint: int 
         checkpoint: a step whose weights were kept, in place of the newest weights.
 
     Raises:
-        UsageError: no such run, checkpoint or device, or a run that has no weights yet.
+        UsageError: no such run, construction, checkpoint or device, or a run that has no weights yet.
         WorkbenchError: its files are damaged.
     """
-    kind, colon, _ = name.partition(":")
+    kind, colon, rest = name.partition(":")
     if colon and kind in _OTHER_KINDS:
         raise UsageError(f"{name!r}: subjects of kind {kind!r} are not available in this version; give a run")
+    if colon and kind == BUILT:
+        construction = CONSTRUCTIONS[rest]
+        if checkpoint is not None:
+            raise UsageError(f"{name} was never trained and has no checkpoint {checkpoint}; leave out --checkpoint")
+        return Subject(name, construction.build(pick_device(device)), construction.recipe, None, 0)
     return load_run(store.open(name), device, checkpoint)
 
 

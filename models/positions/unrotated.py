@@ -1,6 +1,6 @@
 """Schemes that do not rotate: NoPE, local attention, ALiBi, and those added to the embedding."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from models.errors import UsageError
 from models.positions.base import SCHEMES, DoubleTables, Scheme, SchemeSettings
 from models.positions.rotary import TWO_PI, Base, Period, geometric_frequencies
+
+Slope = Annotated[float, Field(ge=0, le=1e6)]
 
 
 @SCHEMES.register("nope")
@@ -41,13 +43,27 @@ class ALiBi(Scheme):
     has_bias = True
 
     class Settings(SchemeSettings):
-        """Settings of ALiBi."""
+        """Settings of ALiBi.
+
+        Attributes:
+            slopes: one a head, instead of the ones above (for hand-built models).
+        """
 
         scheme: Literal["alibi"] = "alibi"
+        slopes: tuple[Slope, ...] | None = None
+
+    settings: "ALiBi.Settings"
+
+    def __init__(self, settings: "ALiBi.Settings", **widths: int) -> None:
+        super().__init__(settings, **widths)
+        if settings.slopes is not None and len(settings.slopes) != self.n_heads:
+            raise UsageError(f"{len(settings.slopes)} slopes for {self.n_heads} heads; give one a head")
 
     @property
     def slopes(self) -> list[float]:
         """One a head."""
+        if self.settings.slopes is not None:
+            return list(self.settings.slopes)
         return [2.0 ** (-8 * (h + 1) / self.n_heads) for h in range(self.n_heads)]
 
     def bias(self, query: Float[Tensor, "B Q 1"], key: Float[Tensor, "B K 1"]) -> Float[Tensor, "B H Q K"]:

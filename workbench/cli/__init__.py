@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from models.errors import WorkbenchError
-from workbench.cli import captures, dashboard, evaluation, recipes, reproduce, store, training, views
+from workbench.cli import captures, constructions, dashboard, evaluation, recipes, reproduce, store, training, views
 from workbench.files import as_workbench_error
 from workbench.interrupts import handle_stopping, restore
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 for verb in (
     recipes.recipes,
+    constructions.constructions,
     training.train,
     evaluation.evaluate,
     store.runs,

@@ -77,9 +77,10 @@ def capture(
     from models.tasks import CopyTask
     from workbench.captures import Request, build_overviews, choose_strings, long_heads, require_room, write_capture
     from workbench.progress import Bar
-    from workbench.subjects import load_subject
+    from workbench.subjects import load_run
 
-    subject = load_subject(folder, run, device, checkpoint)
+    opened = folder.open(run)
+    subject = load_run(opened, device, checkpoint)
     settings = subject.recipe.task
     request = Request(
         distribution=distribution or settings.distribution,
@@ -92,7 +93,7 @@ def capture(
     DISTRIBUTIONS[request.distribution]
     extra = hooks_named(subject.model, [] if names is None else _names(names))
     size = CaptureSize(strings, request.lengths[1], extra, overview)
-    cost = require_room(subject.model, subject.run.path, size, limit)
+    cost = require_room(subject.model, opened.path, size, limit)
     output.remark(f"at most {bytes_text(cost.disk)} on disk and {bytes_text(cost.memory)} of memory")
 
     task = CopyTask(settings)
@@ -105,7 +106,7 @@ def capture(
             batch, tried = choose_strings(subject.model, task, request)
         with Bar(output.progress, f"capturing {subject.name}", len(batch)) as bar:
             path = write_capture(
-                subject.run,
+                opened,
                 subject.model,
                 batch,
                 request,
@@ -126,7 +127,7 @@ def capture(
                 build_overviews(open_capture(path), bar.update)
         except KeyboardInterrupt:
             interrupted = True
-    made = find_capture(subject.run, path.name)
+    made = find_capture(opened, path.name)
     wrong = f"{made.failed} of them copied wrongly" if made.failed else "all copied exactly"
     output.line(
         f"captured {made.id}: {made.strings} strings of {lengths_text(made.shortest, made.longest)} tokens, {wrong}, "

@@ -70,7 +70,8 @@ def evaluate(
     except KeyboardInterrupt:
         interrupted = True
     seconds = time.perf_counter() - began
-    _print(output, f"{loaded.name} at step {loaded.step}, {n_strings} strings each, seed {seed}", results)
+    what = loaded.name if loaded.run is None else f"{loaded.name} at step {loaded.step}"
+    _print(output, f"{what}, {n_strings} strings each, seed {seed}", results)
     output.json(
         {
             "subject": loaded.name,

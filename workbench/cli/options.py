@@ -15,6 +15,9 @@ JsonOption = Annotated[
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 SubjectArgument = Annotated[
-    str, typer.Argument(metavar="SUBJECT", help="A run: its id, the beginning of it, or `latest`.")
+    str,
+    typer.Argument(
+        metavar="SUBJECT", help="A run: its id, the beginning of it, or `latest`; or a hand-built model: built:NAME."
+    ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or `latest`.")]
