@@ -108,9 +108,9 @@ class HeadPattern:
         scores[(offset < nearest) | (offset >= furthest)] = -np.inf
 
     def tile(self, rows: slice, cols: slice) -> Float32[np.ndarray, "Q K"]:
-        """Exact weights of queries `rows` on keys `cols`."""
+        """Exact weights of queries `rows` on keys `cols`, at most 1 whatever the rounding."""
         first, last = bounds(rows, len(self), "rows")
-        return np.exp(self.scores(rows, cols) - self.lse[first:last, None])
+        return np.exp(np.minimum(self.scores(rows, cols) - self.lse[first:last, None], 0))
 
     def row(self, query: int) -> Float32[np.ndarray, "T"]:
         """Exact weights of one query on all keys; zero past the query."""

@@ -74,7 +74,7 @@ def _pool_rows(
         starts = col_edges[lo:hi] - left
         starts = starts[starts < right - left]
         best[lo : lo + len(starts)] = np.maximum.reduceat(scores, starts, axis=0)
-    weights = np.exp(best - pattern.lse[None, first:last])
+    weights = np.exp(np.minimum(best - pattern.lse[None, first:last], 0))
     starts = np.maximum(row_edges[bins], first) - first
     return np.maximum.reduceat(weights, starts, axis=1).T
 
@@ -170,7 +170,7 @@ def accumulate(
             last = min(first + rows, n)
             scores = np.stack([p.scores(slice(first, last), slice(0, last)) for p in patterns])
             lse = np.stack([p.lse[first:last] for p in patterns])
-            block = RowBlock(layer, first, last, scores, np.exp(scores - lse[..., None]))
+            block = RowBlock(layer, first, last, scores, np.exp(np.minimum(scores - lse[..., None], 0)))
             for statistic in statistics:
                 statistic.update(block)
             if progress is not None:

@@ -33,7 +33,9 @@ def match_names(names_filter: NamesFilter, known: Iterable[str]) -> list[str]:
             raise UsageError(f"no hook is called {missing[0]!r}; model.hook_dict lists the {len(known)} there are")
         picked = [name for name in known if name in wanted]
     if not picked:
-        raise UsageError("names_filter matches no hook, so nothing would be cached; model.hook_dict lists the names")
+        raise UsageError(
+            "the filter matches no hook, so nothing would be cached or hooked; model.hook_dict lists the names"
+        )
     return picked
 
 

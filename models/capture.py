@@ -220,11 +220,11 @@ def row_log_sum_exp(
         queries = torch.arange(start, min(start + block, n))
         first, last = visible.key_range(start, int(queries[-1]))
         keys = torch.arange(first, last)
-        scores = q[:, queries] @ k[:, first:last].transpose(1, 2) * attn.scale
+        scores = (q[:, queries] @ k[:, first:last].transpose(1, 2)).mul_(attn.scale)
         if attn.scheme.has_bias:
             assert coords is not None
-            scores = scores + attn.scheme.bias(coords[None, queries], coords[None, first:last])[0]
-        scores = scores.masked_fill(~visible.mask(queries, keys), -torch.inf)
+            scores.add_(attn.scheme.bias(coords[None, queries], coords[None, first:last])[0])
+        scores.masked_fill_(~visible.mask(queries, keys), -torch.inf)
         lse = scores.logsumexp(-1)
         yield slice(start, start + len(queries)), lse.masked_fill(lse == -torch.inf, torch.inf)
 

@@ -17,6 +17,7 @@ INTEGERS = 6  # a token: its id, target, prediction, source, row and column
 _BATCH_BYTES = 96  # a token of the strings while they are drawn and laid out
 _TENSOR_HEADER = 110  # bytes that a tensor adds to its file, and its share of capture.json
 _BLOCKS = 5  # of BLOCK_ELEMENTS floats: scores, mask and temporaries of a block of rows
+_BIAS_BLOCKS = 2  # more where a scheme adds to the scores: the bias, and the distances it is made from
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def capture_cost(model: CopyTransformer, size: CaptureSize) -> Cost:
     kept = 4 * tokens * (3 * cfg.n_layers * cfg.n_heads * cfg.d_head) + 2 * stored
     layer = 4 * tokens * (5 * cfg.d_model + 6 * cfg.n_heads * cfg.d_head + 3 * (cfg.d_mlp or 0))
     logits = 12 * tokens * cfg.d_vocab
-    blocks = 4 * _BLOCKS * min(BLOCK_ELEMENTS, cfg.n_heads * tokens * tokens)
+    biased = any(block.attn.scheme.has_bias for block in model.blocks)
+    blocks = 4 * (_BLOCKS + _BIAS_BLOCKS * biased) * min(BLOCK_ELEMENTS, cfg.n_heads * tokens * tokens)
     norms = 4 * cfg.n_heads * min(NORM_BLOCK, tokens) * cfg.d_model
     together = max(1, min(SEARCH_BATCH, TOKENS_AT_ONCE // tokens))  # strings of one pass of a search
     drawn = _BATCH_BYTES * tokens * max(size.strings, together)

@@ -8,7 +8,7 @@ Shape letters: B batch, T tokens, L layers, H heads, D model width, E head width
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -135,6 +135,11 @@ class HookedInterface(HookedRootModule):
         forward = [(name, save) for name in names]
         backward = [(name, partial(save, suffix="_grad")) for name in names] if incl_bwd else []
         return kept, forward, backward
+
+    def _enable_hook(self, name: str | Callable[[str], bool], hook: Callable, dir: Literal["fwd", "bwd"]) -> None:
+        """As HookedRootModule's; UsageError for a name that no hook has, and for a filter that no hook passes."""
+        match_names(name, self.hook_dict)
+        super()._enable_hook(name, hook, dir)
 
     # ------------------------------------------- what TransformerLens' tools call
 

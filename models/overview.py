@@ -1,7 +1,7 @@
 """Overviews of long patterns: a pyramid of max-pooled levels, computed once and kept beside the captured string.
 
-A view picks the coarsest level that is fine enough, so zooming re-reads nothing; a view finer than the finest level is
-small enough to be computed from q and k at once.
+A view picks the coarsest level that is fine enough, so zooming re-reads nothing; a view finer than the finest level on
+either side, be it only narrow, is small enough to be computed from q and k at once.
 """
 
 import os
@@ -37,19 +37,22 @@ class Overview:
     widths: tuple[int, ...]
 
     def view(self, rows: slice, cols: slice, out: int) -> Pooled | None:
-        """At most `out` bins a side, edges moved outwards to whole bins; None where no level is fine enough."""
+        """At most `out` bins a side, edges moved outwards to whole bins; None where no level is fine enough.
+
+        Bins are as wide as each side needs, so that a narrow side keeps its detail.
+        """
         first, last = bounds(rows, self.length, "rows")
         left, right = bounds(cols, self.length, "cols")
-        wanted = max(-(-(last - first) // out), -(-(right - left) // out))
+        wanted = min(-(-(last - first) // out), -(-(right - left) // out))
         fitting = [level for level, width in enumerate(self.widths) if width <= wanted]
         if not fitting:
             return None
         sides = ((first, last), (left, right))
-        groups = {level: max(_group(side, self.widths[level], out) for side in sides) for level in fitting}
+        groups = {level: [_group(side, self.widths[level], out) for side in sides] for level in fitting}
         # The level whose bins make the finest view; of equally fine ones the smallest.
-        level = min(fitting, key=lambda level: (self.widths[level] * groups[level], -level))
-        width, values, group = self.widths[level], self.levels[level], groups[level]
-        row_bins, col_bins = (_bins(*side, width, group) for side in sides)
+        level = min(fitting, key=lambda level: (self.widths[level] * sum(groups[level]), -level))
+        width, values = self.widths[level], self.levels[level]
+        row_bins, col_bins = (_bins(*side, width, group) for side, group in zip(sides, groups[level], strict=True))
         part = values[row_bins[0] : row_bins[-1], col_bins[0] : col_bins[-1]]
         pooled = np.maximum.reduceat(part, row_bins[:-1] - row_bins[0], axis=0)
         pooled = np.maximum.reduceat(pooled, col_bins[:-1] - col_bins[0], axis=1)
@@ -145,6 +148,7 @@ def view(
     """A max-pooled view of any part of a pattern of any length, at most `out` bins a side.
 
     Exact; where it comes from a pyramid its edges are moved outwards to whole bins (`Pooled.row_edges` says where).
+    A side of at most `out` tokens comes out cell by cell, however long the other one is.
 
     Args:
         string: of a capture.
@@ -164,7 +168,7 @@ def view(
     first, last = bounds(rows, n, "rows")
     left, right = bounds(cols, n, "cols")
     finest = -(-n // LEVELS[0])
-    if n > LONG and max(last - first, right - left) > out * finest:
+    if n > LONG and min(last - first, right - left) > out * finest:
         found = (overview or ensure_overview(string, layer, head)).view(rows, cols, out)
         if found is not None:
             return found

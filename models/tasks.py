@@ -136,6 +136,8 @@ class CopyBatch:
             rows = rows.nonzero()[:, 0]
         if rows.numel() == 0:
             raise UsageError("an empty selection of a batch was asked for; name at least one string")
+        if rows.is_floating_point():
+            raise UsageError(f"{rows.tolist()} are no indices of strings; give whole numbers or a mask")
         rows = rows.long()
         if int(rows.min()) < -len(self) or int(rows.max()) >= len(self):
             raise UsageError(

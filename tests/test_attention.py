@@ -82,6 +82,13 @@ def test_pooling_keeps_a_stripe_one_cell_wide() -> None:
     assert (view.values[stripe + 1 :, stripe] > 0.99).all()
 
 
+def test_no_weight_is_over_one_whatever_the_rounding() -> None:
+    k = np.ones((40, 2), np.float32)
+    pattern = HeadPattern(k, k, np.full(40, 1.999999, np.float32), LayerRule("nope", scale=1.0))
+    assert pattern.tile(slice(0, 40), slice(0, 40)).max() == 1
+    assert pattern.pooled(out=4).values.max() == 1
+
+
 def test_grouped_query_heads_share_keys(tmp_path: Path) -> None:
     capture, _ = captured(make(), tmp_path)
     from safetensors.numpy import load_file, save_file

@@ -236,3 +236,9 @@ def test_a_sample_of_nothing_or_from_nowhere_is_refused() -> None:
         task.sample(0, torch.Generator())
     with pytest.raises(UsageError, match="Did you mean 'uniform'"):
         task.sample(1, torch.Generator(), distribution="unifrm")
+
+
+def test_a_selection_by_fractions_is_refused() -> None:
+    batch = CopyTask(TaskSettings()).encode(["01", "1"])
+    with pytest.raises(UsageError, match="no indices of strings"):
+        batch.select([0.7])  # type: ignore[list-item]

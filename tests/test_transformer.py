@@ -379,6 +379,9 @@ def test_unmatched_names_and_batch_dims_raise() -> None:
     for names in ("nothing", ["blocks.0.hook_resid_pre", "nothing"], lambda name: False):
         with pytest.raises(UsageError):
             model.run_with_cache(batch.tokens, names_filter=names)
+    for name in ("blocks.0.attn.hook_zzz", lambda name: False):
+        with pytest.raises(UsageError, match="no hook"):
+            model.run_with_hooks(batch.tokens, fwd_hooks=[(name, lambda tensor, hook: None)])
     with pytest.raises(UsageError, match="batch axis"):
         model.run_with_cache(batch.tokens, remove_batch_dim=True)
 

@@ -105,7 +105,8 @@ class Learned(AtEmbedding):
         if index.numel() and (int(index.max()) >= size or int(index.min()) < 0):
             given = f"positions {int(index.min())} to {int(index.max())}"
             raise UsageError(
-                f"{given} were given to a learned table of {size}; shorten the input or raise max_positions and retrain"
+                f"{given} were given to a learned table of {size}; shorten the input, keep hooked coordinates inside "
+                f"it, or raise max_positions and retrain"
             )
         return self.W_pos[index]
 
