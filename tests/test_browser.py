@@ -491,6 +491,28 @@ def test_the_theme_follows_the_system_and_the_button(browser: Browser, site: Sit
     dark.context.close()
 
 
+def test_the_charts_are_seen_below_many_runs(site: Site) -> None:
+    site.open("/runs")
+    drawn(site.page, "runs-lengths")
+    expect(site.page.locator("#runs-key .key-entry").first).to_be_visible()
+    ends = "[...document.querySelectorAll('.curves .panel')].map(panel => panel.getBoundingClientRect().bottom)"
+    site.page.wait_for_function(f"() => {ends}.every(end => end <= window.innerHeight)")
+
+
+def test_a_double_click_shows_all_and_pins_no_row_and_nothing_covers_the_title(site: Site) -> None:
+    page = site.page
+    site.open(f"/attention?run={site.ids['rope']}&row=90&zoom=60-100.0-40")
+    box = map_box(page)
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5, steps=2)
+    bar, title = (page.locator(f"#attention-map {part}").bounding_box() for part in (".modebar", ".gtitle"))
+    assert bar and title and bar["y"] > title["y"] + title["height"]
+    page.mouse.dblclick(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.2)
+    page.wait_for_url(lambda address: "zoom=" not in address)
+    page.wait_for_timeout(700)
+    assert "row=90" in page.url
+    expect(page.locator(".row-name")).to_contain_text("Query 90")
+
+
 @pytest.mark.parametrize("width", [768, 1280, 1920])
 def test_nothing_runs_off_the_side(site: Site, width: int) -> None:
     site.page.set_viewport_size({"width": width, "height": 800})

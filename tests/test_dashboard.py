@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from models.errors import UsageError, WorkbenchError
 from tests import fake_store
 from workbench.dashboard import create_app, overviews, serve, thumbnails
-from workbench.dashboard.data import Data
+from workbench.dashboard.data import FRESH_SECONDS, Data
 from workbench.dashboard.pages import PAGES
 from workbench.dashboard.pages.runs import drawn_runs, runs_table
 from workbench.dashboard.parts import ago
@@ -88,6 +89,11 @@ def call(app: Dash, client: FlaskClient, contains: str, query: str, **values: An
     answer = client.post("/_dash-update-component", json=body)
     assert answer.status_code == 200, answer.text
     return answer.get_json()["response"]
+
+
+def answering(app: Dash, trigger: str) -> str:
+    """Return the name of the server callback that a component triggers."""
+    return next(n for n in server_callbacks(app) if any(d["id"] == trigger for d in app.callback_map[n]["inputs"]))
 
 
 # ---- pages and callbacks ---------------------------------------------------------------------------------------------
@@ -229,16 +235,52 @@ def test_a_click_on_a_pooled_cell_pins_the_row_that_made_it(tmp_path: Path) -> N
     app = create_app(tmp_path)
     client = app.server.test_client()
     client.get("/")
-    output = next(n for n in server_callbacks(app) if "attention-map.clickData" in str(app.callback_map[n]["inputs"])
-                  or any(d["property"] == "clickData" for d in app.callback_map[n]["inputs"]))  # fmt: skip
+    output = answering(app, "attention-click")
     point = {"points": [{"x": 702.5, "y": 702.5, "z": 3}]}
-    values = {"attention-map.clickData": point, "attention-pixels.data": 256, "url.search": ""}
+    values = {"attention-click.data": point, "attention-pixels.data": 256, "url.search": ""}
     answer = client.post("/_dash-update-component", json=request_for(app, output, values)).get_json()["response"]
     row = ViewState.parse(answer["url"]["search"])[0].row
     assert row is not None
     pattern = select(Data(Store(tmp_path)), ViewState()).string.head(0, 0)
     block = pattern.tile(slice(700, 705), slice(700, 705))
     assert row == 700 + int(block.max(axis=1).argmax())
+
+
+def test_a_click_or_drag_on_the_map_of_a_deleted_run_says_so(tmp_path: Path) -> None:
+    run_id = fake_store.add_run(tmp_path, "rope-2l-s0-0000", "rope-2l", ["rope"], [1])
+    fake_store.add_capture(tmp_path / run_id, ["rope"], [1], n=60, strings=1)
+    app = create_app(tmp_path)
+    client = app.server.test_client()
+    client.get("/")
+    shutil.rmtree(tmp_path / run_id)
+    point, resized = {"points": [{"x": 3, "y": 70}]}, {"autosize": True}
+    dragged = {f"{axis}axis.range[{end}]": at for axis in "xy" for end, at in enumerate((3.5, 9.5))}
+    for trigger, value, told in (
+        ("attention-click.data", point, True),
+        ("attention-map.relayoutData", dragged, True),
+        ("attention-map.relayoutData", resized, False),
+    ):
+        body = request_for(app, answering(app, trigger.split(".")[0]), {trigger: value, "url.search": f"?run={run_id}"})
+        answer = client.post("/_dash-update-component", json=body)
+        assert (f"Unknown run '{run_id}'" in answer.text.replace("\\u0027", "'")) is told, trigger
+
+
+def test_a_ticked_run_that_is_deleted_is_dropped_with_a_note(tmp_path: Path) -> None:
+    kept, deleted = (fake_store.add_run(tmp_path, f"rope-2l-s{seed}-0000", "rope-2l", ["rope"], [1]) for seed in (0, 1))
+    app = create_app(tmp_path)
+    client = app.server.test_client()
+    client.get("/")
+    query = f"?runs={deleted},{kept}"
+    first = call(app, client, "runs-training.figure", query)
+    assert "2 ticked runs" in json.dumps(first["runs-key"])
+    shutil.rmtree(tmp_path / deleted)
+    time.sleep(FRESH_SECONDS)
+    shown = {"runs-training-shows.data": first["runs-training-shows"]["data"]}
+    then = json.dumps(call(app, client, "runs-training.figure", query, **shown)["runs-key"])
+    assert f"Ticked, but not in the store: {deleted}; " in then and "1 ticked run" in then
+    assert f'"/runs?runs={kept}"' in then
+    alone = json.dumps(call(app, client, "runs-training.figure", f"?runs={deleted}")["runs-key"])
+    assert "not in the store" in alone and "Newest run" in alone
 
 
 def test_a_long_string_has_no_token_view_and_says_what_to_do(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def test_numbers_out_of_range_are_replaced_with_a_note(data: Data, filled: tuple
     assert (chosen.index, chosen.view.layer, chosen.view.head) == (5, 1, 0)
     assert chosen.row == chosen.n_tokens - 1
     assert len(chosen.notes) == 4
+    assert "Layer 1 has no head 3; showing head 0, the last one." in chosen.notes
     assert chosen.view.zoom == Zoom(0, chosen.n_tokens, chosen.n_tokens - 1, chosen.n_tokens)
 
 

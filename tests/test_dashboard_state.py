@@ -67,6 +67,7 @@ def test_bad_values_fall_back_to_the_default_with_a_readable_note(query: str) ->
     assert view == ViewState()
     assert len(notes) == 1
     assert "expected" in notes[0]
+    assert not notes[0].endswith("..")
 
 
 @given(st.text(max_size=300) | st.integers() | st.lists(st.integers()) | st.none() | st.booleans())

@@ -122,6 +122,13 @@ def test_what_is_not_there_is_one_readable_line(client: FlaskClient, chosen: Sel
     assert answer.mimetype == "text/plain"
     assert answer.text.count("\n") == 0
     assert "Traceback" not in answer.text
+    assert "xpected unknown" not in answer.text and "xpected there" not in answer.text
+
+
+def test_what_was_not_understood_and_what_is_not_there_are_told_apart(client: FlaskClient, chosen: Selection) -> None:
+    here = f"/export/{chosen.view.run}"
+    assert client.get(f"{here}/x/0/0/0/0-9.0-9.csv").text.startswith("Unknown capture 'x'.")
+    assert client.get(f"{here}/{chosen.view.capture}/0/0/0/0-9.csv").text.startswith("Expected first-last query rows")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

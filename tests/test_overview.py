@@ -55,6 +55,28 @@ def test_any_view_is_the_maximum_over_the_cells_it_says_it_covers(string: Captur
 
 
 @pytest.mark.usefixtures("small_levels")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_narrow_side_comes_out_cell_by_cell_however_long_the_other_is(
+    string: CapturedString, data: st.DataObject
+) -> None:
+    n = len(string.tokens)
+    out = data.draw(st.integers(1, 64))
+    size = data.draw(st.integers(1, out))
+    first = data.draw(st.integers(0, n - size))
+    begin, end = sorted(data.draw(st.lists(st.integers(0, n), min_size=2, max_size=2, unique=True)))
+    narrow, long = slice(first, first + size), slice(begin, end)
+    for rows, cols in ((narrow, long), (long, narrow)):
+        seen = view(string, 0, 1, rows, cols, out)
+        edges, others = (seen.row_edges, seen.col_edges) if rows is narrow else (seen.col_edges, seen.row_edges)
+        assert edges.tolist() == list(range(first, first + size + 1))
+        assert (others[0], others[-1]) == (begin, end)
+        tile = string.head(0, 1).tile(rows, cols)
+        exact = np.maximum.reduceat(tile, others[:-1] - begin, axis=int(rows is narrow))
+        assert seen.values == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.usefixtures("small_levels")
 def test_a_pyramid_is_computed_once_and_a_damaged_one_again(string: CapturedString) -> None:
     assert load_overview(string, 0, 0) is None
     shares: list[float] = []

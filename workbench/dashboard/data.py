@@ -212,14 +212,14 @@ class Data:
     def pooled(
         self, capture: Capture, index: int, layer: int, head: int, rows: slice, cols: slice, cells: int
     ) -> Pooled:
-        """Return the largest weights in at most `cells` bins a side; a large part's edges lie on whole bins.
+        """Return the largest weights in at most `cells` bins a side; edges of a part that is large both ways are moved.
 
         Raises:
             Pending: the overview it is taken from is being computed.
         """
         string = self.string(capture, index)
-        side = max(rows.stop - rows.start, cols.stop - cols.start)
-        if side <= AT_ONCE:
+        side = min(rows.stop - rows.start, cols.stop - cols.start)
+        if side <= AT_ONCE:  # also where the other side is long: 0.3 s for 20,000
             return string.head(layer, head).pooled(rows, cols, cells)
         pyramid = self._overviews.get(_stamp(capture.folder / ABOUT_FILE), string, layer, head)
         # Never finer than the pyramid, since what is finer would take long to compute: at least 400 bins are left.

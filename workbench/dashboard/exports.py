@@ -79,10 +79,10 @@ def register(app: Dash, data: Data) -> None:
             zoom = read_zoom(part)
             bins = read_bins(request.args.get("cells"))
             content = exported(data, run, capture, string, layer, head, zoom, bins, kind)
+        except UsageError as error:  # which is a ValueError too
+            refuse(400, sentence(str(error)))
         except ValueError as error:
             refuse(400, sentence(f"expected {error}"))
-        except UsageError as error:
-            refuse(400, sentence(str(error)))
         except WorkbenchError as error:
             refuse(409, sentence(str(error)))
         pooled = "" if bins is None else f"-max-of-{bins}"

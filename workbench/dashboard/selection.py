@@ -109,12 +109,12 @@ def select(data: Data, view: ViewState) -> Selection:
         raise Nothing(f"capture {capture_id} of run {run.id} holds no strings")
     notes: list[str] = []
     order = failed_first(capture)
-    index = order[0] if view.string is None else _within("string", view.string, len(capture), notes)
-    layer = _within("layer", view.layer, capture.n_layers, notes)
-    head = _within(f"head of layer {layer}", view.head, capture.heads[layer], notes)
+    index = order[0] if view.string is None else _within("The capture", "string", view.string, len(capture), notes)
+    layer = _within("The model", "layer", view.layer, capture.n_layers, notes)
+    head = _within(f"Layer {layer}", "head", view.head, capture.heads[layer], notes)
     string = data.string(capture, index)
     n_tokens = len(string.tokens)
-    row = default_row(string) if view.row is None else _within("query row", view.row, n_tokens, notes)
+    row = default_row(string) if view.row is None else _within("The string", "query row", view.row, n_tokens, notes)
     zoom = view.zoom.within(n_tokens) if view.zoom else None
     chosen = replace(view, run=run.id, capture=capture_id, string=index, layer=layer, head=head, row=row, zoom=zoom)
     return Selection(chosen, run, capture, string, order, row, tuple(notes))
@@ -128,9 +128,9 @@ def default_row(string: CapturedString) -> int:
     return int(first[0]) if len(first) else 0
 
 
-def _within(what: str, value: int, count: int, notes: list[str]) -> int:
-    """Return `value` if it is one of `count`, else the last there is, with a note."""
+def _within(owner: str, what: str, value: int, count: int, notes: list[str]) -> int:
+    """Return `value` if it is one of `count` that `owner` has, else the last there is, with a note."""
     if value < count:
         return value
-    notes.append(f"There is no {what} {value} here; showing {count - 1}, the last one.")
+    notes.append(f"{owner} has no {what} {value}; showing {what} {count - 1}, the last one.")
     return count - 1

@@ -62,7 +62,7 @@ class _Codec:
 
 def _read_id(text: str) -> str:
     if not _ID.fullmatch(text):
-        raise ValueError("an id of letters, digits, - _ .")
+        raise ValueError("an id of letters, digits, dashes, dots and underscores")
     return text
 
 

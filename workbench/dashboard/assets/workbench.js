@@ -59,12 +59,21 @@
     }
   });
 
+  // What went wrong at one view is not said at the next.
+  window.addEventListener("popstate", function () {
+    if (document.querySelector("#problem > *")) { window.dash_clientside.set_props("problem", { children: [] }); }
+  });
+
+  // Two clicks are a double click, which pins no row: a click waits for as long as the second one may take.
+  var DOUBLE = 250, doubled = 0;
+
   // A double click on the map shows all of it. Plotly covers the page while a button is down, so only it can tell.
   function watchMap() {
     var plot = document.querySelector("#attention-map .js-plotly-plot");
     if (!plot || plot.dataset.watched || typeof plot.on !== "function") { return; }
     plot.dataset.watched = "true";
     plot.on("plotly_doubleclick", function () {
+      doubled = Date.now();
       var reset = document.getElementById("zoom-reset");
       if (reset) { reset.click(); }
     });
@@ -169,6 +178,13 @@
     go: function (there) {
       if (typeof there === "string" && there[0] === "/") { go(there); }
       return window.dash_clientside.no_update;
+    },
+
+    single: function (click) {
+      var nothing = window.dash_clientside.no_update;
+      return new Promise(function (resolve) {
+        setTimeout(function () { resolve(Date.now() - doubled < 3 * DOUBLE ? nothing : click); }, DOUBLE + 30);
+      });
     },
 
     pixels: function () {

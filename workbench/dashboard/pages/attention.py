@@ -24,6 +24,8 @@ _CONFIG = {
     "displaylogo": False,
     "displayModeBar": "hover",
     "doubleClick": False,  # answered by assets/workbench.js: all of the map again
+    "doubleClickDelay": 250,  # after which a click is not the first half of one: as in assets/workbench.js
+    "showTips": False,
     "modeBarButtons": [["zoom2d", "pan2d"]],
 }
 _ROW_CONFIG = {"displaylogo": False, "displayModeBar": False}
@@ -56,7 +58,7 @@ def layout() -> Component:
     return html.Div(
         [
             *(memory(f"attention-{region}") for region in regions),
-            *(dcc.Store(id=f"attention-{name}") for name in ("cells", "tokens", "pixels", "saved")),
+            *(dcc.Store(id=f"attention-{name}") for name in ("cells", "tokens", "pixels", "click", "saved")),
             *(
                 dcc.Interval(id=f"attention-{name}-tick", interval=_LOOK_AGAIN, disabled=True)
                 for name in ("map", "heads")
@@ -168,7 +170,7 @@ def register(app: Dash, data: Data) -> None:
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
-        Input("attention-map", "clickData"),
+        Input("attention-click", "data"),
         State("url", "search"),
         State("attention-pixels", "data"),
         prevent_initial_call=True,
@@ -182,7 +184,7 @@ def register(app: Dash, data: Data) -> None:
             chosen = select(data, view)
             count = attention_map.cells_for(pixels if type(pixels) is int else None)
             row = attention_map.strongest_row(chosen, attention_map.map_view(data, chosen, count), *cell)
-        except WorkbenchError:  # there is no map to click on
+        except Pending:  # there is no map to click on yet
             raise PreventUpdate from None
         if row == view.row:
             raise PreventUpdate
@@ -196,15 +198,20 @@ def register(app: Dash, data: Data) -> None:
     )
     def zoom(event: Any, query: Any) -> str:
         view, _ = ViewState.parse(query)
-        try:
-            chosen = select(data, view)
-        except WorkbenchError:  # there is no map to zoom into
-            raise PreventUpdate from None
+        if not attention_map.moves(event):
+            raise PreventUpdate
+        chosen = select(data, view)
         zoomed = attention_map.zoom_of(event, chosen.view.zoom, chosen.n_tokens)
         if zoomed == chosen.view.zoom:
             raise PreventUpdate
         return view.change(zoom=zoomed).query()
 
+    app.clientside_callback(
+        ClientsideFunction("workbench", "single"),
+        Output("attention-click", "data"),
+        Input("attention-map", "clickData"),
+        prevent_initial_call=True,
+    )
     app.clientside_callback(
         ClientsideFunction("workbench", "readout"),
         Output("attention-readout", "children"),

@@ -154,6 +154,11 @@ def _bin(edges: np.ndarray, at: int) -> slice | None:
     return slice(int(edges[index]), int(edges[index + 1])) if 0 <= index < len(edges) - 1 else None
 
 
+def moves(event: Any) -> bool:
+    """Whether plotly's relayout `event` moved an axis; it also reports that a window was resized, and more."""
+    return isinstance(event, dict) and any(_range_of(event, name) for name in ("xaxis", "yaxis"))
+
+
 def zoom_of(event: Any, before: Zoom | None, length: int) -> Zoom | None:
     """Return the rectangle after plotly's relayout `event`, in whole tokens; None for the whole map.
 

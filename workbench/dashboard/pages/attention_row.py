@@ -73,8 +73,9 @@ def key_table(chosen: Selection, view: ViewState, path: str, keys: np.ndarray, w
     names = string.token_names
     rows = []
     for rank, (key, weight) in enumerate(zip(keys.tolist(), weights.tolist(), strict=True), start=1):
-        role = "true source" if key == source else "anchor" if key in anchors else ""
-        role = html.Span(role, className="role-source" if key == source else "quiet")
+        role: Component | str = html.Span("anchor", className="quiet") if key in anchors else ""
+        if key == source:
+            role = html.Span("source", className="role-source", title="the true source: the token that is to be copied")
         at = link(
             f"{key:,}", path + around(view, row, key, chosen.n_tokens).query(), title=f"Show key {key} in the map"
         )

@@ -27,6 +27,7 @@ PATH = "/coordinates"
 _CONFIG = {
     "displaylogo": False,
     "displayModeBar": "hover",
+    "showTips": False,
     "modeBarButtons": [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
 }
 

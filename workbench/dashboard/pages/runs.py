@@ -21,7 +21,7 @@ from workbench.runs import Status
 
 SHOWN_UNASKED = 6  # newest runs that are drawn while none is ticked
 DRAWN_AT_MOST = 12
-_WHILE_TRAINING, _WHILE_IDLE = 1500, 10_000  # milliseconds between looks at the store
+_WHILE_TRAINING, _WHILE_IDLE = 1500, 5000  # milliseconds between looks at the store
 _PANELS_AT_MOST = 5
 
 # Icon, and what it means: status is never told by colour alone.
@@ -46,7 +46,12 @@ _COLUMNS = (
     ("Age", "number"),
     ("Look at", "look-at"),
 )
-_CONFIG = {"displaylogo": False, "displayModeBar": "hover", "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
+_CONFIG = {
+    "displaylogo": False,
+    "displayModeBar": "hover",
+    "showTips": False,
+    "modeBarButtons": [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
+}
 
 
 def layout() -> Component:
@@ -101,7 +106,12 @@ def register(app: Dash, data: Data) -> None:
             figure = empty_figure("No run has reported anything yet: curves appear here while one trains")
         else:
             figure = training_curves(curves, title=f"Training of {_count(len(curves), 'run')}: loss and exact match")
-        return figure, key([row for row in rows if any(c.run == row.id for c in curves)], asked, view)
+        drawn = [row for row in rows if any(c.run == row.id for c in curves)]
+        return figure, key(drawn, asked, view, gone(data.runs(), view))
+
+    def training_stamp(view: ViewState) -> str:
+        rows = data.runs()
+        return str([gone(rows, view), *((r.id, data.metrics_stamp(r)) for r in drawn_runs(rows, view)[0])])
 
     follow(
         app,
@@ -109,7 +119,7 @@ def register(app: Dash, data: Data) -> None:
         [Output("runs-training", "figure"), Output("runs-key", "children")],
         ("runs",),
         render_training,
-        stamp=lambda view: str([(r.id, data.metrics_stamp(r)) for r in drawn_runs(data.runs(), view)[0]]),
+        stamp=training_stamp,
         tick="runs-tick",
     )
 
@@ -138,9 +148,14 @@ def register(app: Dash, data: Data) -> None:
 def drawn_runs(rows: Sequence[RunRow], view: ViewState) -> tuple[list[RunRow], bool]:
     """Return the runs whose curves are drawn, and whether they were asked for: ticked ones, else the newest few."""
     readable = [row for row in rows if row.readable]
-    if view.runs:
-        return [row for row in readable if row.id in view.runs][:DRAWN_AT_MOST], True
-    return readable[:SHOWN_UNASKED], False
+    ticked = [row for row in readable if row.id in view.runs]
+    return (ticked[:DRAWN_AT_MOST], True) if ticked else (readable[:SHOWN_UNASKED], False)
+
+
+def gone(rows: Sequence[RunRow], view: ViewState) -> list[str]:
+    """Return the ticked runs that are not in the store, or not readable there."""
+    readable = {row.id for row in rows if row.readable}
+    return [run for run in view.runs if run not in readable]
 
 
 def lengths_figure(curves: Sequence[LengthCurve], rows: Sequence[RunRow]) -> go.Figure:
@@ -153,8 +168,13 @@ def lengths_figure(curves: Sequence[LengthCurve], rows: Sequence[RunRow]) -> go.
     return length_generalisation(curves, trained, distributions, title=title)
 
 
-def key(rows: Sequence[RunRow], asked: bool, view: ViewState) -> Component:
-    """Return the line that says which runs are drawn, and how."""
+def key(rows: Sequence[RunRow], asked: bool, view: ViewState, missing: Sequence[str] = ()) -> Component:
+    """Return the line that says which runs are drawn, and how, below a note about ticked ones that are `missing`."""
+    if missing:
+        kept = tuple(run for run in view.runs if run not in missing)
+        forget = link(f"untick {'it' if len(missing) == 1 else 'them'}", "/runs" + view.change(runs=kept).query())
+        said = f"Ticked, but not in the store: {', '.join(missing[:3])}{' and more' if len(missing) > 3 else ''}; "
+        return html.Div([html.P([said, forget], className="note"), key(rows, asked, view)])
     if not rows:
         return html.P("")
     if asked:
