@@ -1,6 +1,7 @@
 """The repository as a package: what is installed, what shadows it, and the two commands of the Makefile."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,20 @@ def test_the_wheel_holds_every_source_file_and_nothing_else(source: Path, wheel:
     expected = {str(path) for path in files} | {"app.py"}
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert held == expected
+
+
+def test_the_readme_points_at_files_that_exist_and_names_recipes_that_do() -> None:
+    from models.recipes import recipe_names
+
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (REPOSITORY / target).exists(), target
+    assert not re.findall(r"\b[A-Z0-9]+_[A-Z0-9_]+\b", text.replace("COPY_WORKBENCH_STORE", "").replace("W_", ""))
+    tree = re.findall(r"^ {4,8}([a-z_0-9/]+\.py|[a-z_0-9]+/)", text, flags=re.MULTILINE)
+    folders = ("", "models", "models/positions", "workbench", "analyses", "tests")
+    assert tree and all(any((REPOSITORY / folder / name).exists() for folder in folders) for name in tree), tree
+    named = set(re.findall(r"`([a-z0-9]+-[12]l(?:-[a-z]+)?)`", text))
+    assert named and named <= set(recipe_names())
 
 
 def test_the_command_is_installed_under_its_name(wheel: zipfile.ZipFile) -> None:
