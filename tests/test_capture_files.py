@@ -17,6 +17,7 @@ from workbench.capture_files import (
     load_capture,
     new_capture_path,
     remove_capture,
+    strings_text,
     sweep,
 )
 from workbench.runs import Run, Store
@@ -153,6 +154,24 @@ def test_a_new_name_is_free(run: Run) -> None:
     for name, said in (("taken", "already"), ("latest", "stands for")):
         with pytest.raises(UsageError, match=said):
             new_capture_path(run, name)
+
+
+@pytest.mark.parametrize("name", ["a b", "-x", "_x", "naïve", "a:b", "x" * 129, "a\tb", "$HOME"])
+def test_a_new_name_is_one_that_the_dashboard_takes(run: Run, name: str) -> None:
+    with pytest.raises(UsageError):
+        new_capture_path(run, name)
+
+
+def test_a_capture_of_an_older_name_is_still_found(run: Run) -> None:
+    add(run, "a b")
+    assert find_capture(run, "a b").id == "a b"
+    remove_capture(run, find_capture(run, "a b"))
+
+
+def test_numbers_of_strings_are_written_as_one_says_them() -> None:
+    assert strings_text(1, 9997, 9997) == "1 string of 9997 source tokens"
+    assert strings_text(8, 25, 1) == "8 strings of 1-25 source tokens"
+    assert strings_text(2, 1) == "2 strings of 1 source token"
 
 
 def test_leftovers_are_swept_when_they_are_old(run: Run) -> None:

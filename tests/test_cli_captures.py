@@ -139,12 +139,15 @@ def test_ctrl_c_leaves_nothing(own_store: Path, in_foreground: Callable[[], None
         (["--names", " , "], 2, "no activation"),
         (["--budget", "4 gigs"], 2, "is no size"),
         (["--budget", "1kB"], 2, "the budget is 1 kB; this would fit: --budget"),
-        (["--strings", "9", "--length", "3000000"], 2, "this would fit: --length"),
+        (["--strings", "9", "--length", "1900000", "--budget", "1GB"], 2, "this would fit: --length"),
+        (["--length", "3000000"], 2, "takes 6000006 positions, model.n_ctx is 4000000"),
         (["--name", "../x"], 2, "not a capture name"),
+        (["--name", "a b"], 2, "not a name for a new capture"),
         (["--name", "latest"], 2, "stands for the newest"),
         (["--strings", "0"], 2, "--strings"),
         (["--checkpoint", "7"], 2, "Kept: 5, 10, 15, 20"),
         (["--device", "quantum"], 2, "unknown device"),
+        (["--json", "/tmp"], 2, "that is a folder"),
         (["--json", "no/such/folder/x.json"], 2, "there is no folder"),
     ],
 )
@@ -157,6 +160,31 @@ def test_what_cannot_be_captured_is_one_line(
     lines = err.splitlines()
     assert (got, out) == (code, "") and len(lines) == 1 and lines[0].startswith("error: ") and said in lines[0], err
     assert sorted(own_store.rglob("*")) == before
+
+
+def test_strings_over_the_models_positions_are_refused_first(
+    workbench: Workbench, own_store: Path, tiny_recipe: Path
+) -> None:
+    learned = 'model.positions={scheme="learned", max_positions=100}'
+    assert workbench("train", tiny_recipe, "--set", learned, "--no-evaluate", "--steps", 1)[0] == 0
+    code, out, err = workbench("capture", "latest", "--length", "100000")
+    assert code == 2 and out == "" and len(err.splitlines()) == 1
+    assert "takes 200006 positions, max_positions is 100; the longest that fits has 47" in err
+    assert workbench("capture", "latest", "--length", 47, "--strings", 1)[0] == 0
+
+
+def test_an_attention_only_model_is_said_to_have_no_mlp(workbench: Workbench, tiny_recipe: Path) -> None:
+    assert workbench("train", tiny_recipe, "--set", "model.d_mlp=0", "--no-evaluate", "--steps", 1)[0] == 0
+    code, _, err = workbench("capture", "latest", "--names", "resid_post,mlp_out")
+    assert code == 2 and "is attention-only, it has no MLP and so no mlp_out" in err and len(err.splitlines()) == 1
+    assert "mlp_out" not in workbench("capture", "--help")[1]
+
+
+def test_captured_files_have_the_mode_of_any_new_file(workbench: Workbench) -> None:
+    code, out, _ = workbench("capture", "latest", "--strings", 1, "--length", 1100, "--name", "long")
+    assert code == 0 and "captured long: 1 string of 1100 source tokens, " in out
+    files = list((newest().path / "captures" / "long").iterdir())
+    assert len(files) == 3 and len({path.stat().st_mode for path in files}) == 1
 
 
 def test_no_failure_is_exit_code_one_and_leaves_nothing(

@@ -15,6 +15,7 @@ from workbench.runs import Run, Store
 Workbench = Callable[..., tuple[int, str, str]]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+STATE = "state.safetensors"
 
 
 def command(*argv: object) -> list[str]:
@@ -49,6 +50,12 @@ def weights(run: Run) -> bytes:
         (["train", "TINY", "--seed", "-1"], 2, "--seed"),
         (["train", "TINY", "--device", "quantum"], 2, "unknown device 'quantum'"),
         (["train", "TINY", "--json", "no/such/folder/x.json"], 2, "there is no folder"),
+        (["train", "TINY", "--json", "/tmp"], 2, "that is a folder; give a file"),
+        (["train", "TINY", "--json", "/dev/null"], 2, "no regular file"),
+        (["train", "TINY", "--set", "model.n_ctx=21"], 2, "takes 22 positions, model.n_ctx is 21"),
+        (["train", "TINY", "--set", "model.n_ctx=37"], 2, "takes 38 positions, model.n_ctx is 37"),
+        (["train", "TINY", "--set", 'model.positions={scheme="learned", max_positions=30}'], 2, "max_positions is 30"),
+        (["train", "TINY", "--set", 'task.distribution="unique-context"', "--set", "task.context=3"], 2, "impossible"),
         (["train", "--resume", "latest"], 2, "nothing to resume"),
         (["train", "--resume", "latest", "--steps", "9"], 2, "keeps its settings"),
         (["train", "demo-rope", "--resume", "latest"], 2, "'tiny', not 'demo-rope'"),
@@ -97,8 +104,10 @@ def test_damaged_files_are_failures(workbench: Workbench, own_store: Path) -> No
     run = Store(own_store).open("latest")
     good = weights(run)
     (run.path / "weights.safetensors").write_bytes(good[: len(good) // 2])
-    code, _, err = workbench("evaluate", "latest", "--store", own_store)
-    assert code == 1 and "weights.safetensors cannot be read" in error_line(err)
+    code, _, err = workbench("evaluate", run.id, "--store", own_store)
+    assert code == 1 and "weights.safetensors is truncated" in error_line(err)
+    out = workbench("runs", "--store", own_store)[1]
+    assert "unreadable" in out and "weights.safetensors is truncated" in out
     (run.path / "weights.safetensors").write_bytes(good)
     (run.path / "config.toml").write_text("[task")
     for verb in ("evaluate", "show"):
@@ -113,7 +122,50 @@ def test_weights_of_another_shape_are_a_clear_error(workbench: Workbench, own_st
     assert "d_model = 16" in text
     (run.path / "config.toml").write_text(text.replace("d_model = 16", "d_model = 32"))
     code, _, err = workbench("evaluate", "latest", "--store", own_store)
-    assert code == 2 and "shape" in error_line(err)
+    assert code == 1 and run.id in error_line(err) and "shape" in error_line(err)
+
+
+def test_a_checkpoint_that_does_not_fit_is_a_failure_of_the_run(workbench: Workbench, own_store: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    run = Store(own_store).open("latest")
+    info = json.loads((run.path / "run.json").read_text()) | {"state": "interrupted"}
+    (run.path / "run.json").write_text(json.dumps(info))
+    weights = load_file(run.checkpoint_path(5))
+    save_file({f"weights.{name}": value[:1] for name, value in weights.items()}, run.path / "checkpoints" / STATE)
+    code, _, err = workbench("train", "--resume", run.id, "--store", own_store)
+    assert code == 1 and "is damaged" in error_line(err)
+    code, _, err = workbench("train", "--resume", run.id, "--store", own_store, "--device", "quantum")
+    assert code == 2 and "unknown device" in error_line(err)
+
+
+def test_a_damaged_evaluation_is_remarked_on(workbench: Workbench, own_store: Path) -> None:
+    run = Store(own_store).open("latest")
+    assert workbench("show", run.id, "--store", own_store)[2] == ""
+    (run.path / "evaluation.json").write_text("{")
+    code, _, err = workbench("show", run.id, "--store", own_store)
+    assert code == 0 and "evaluation.json is not valid JSON" in err and f"train --resume {run.id}" in err
+    assert workbench("train", "--resume", run.id, "--store", own_store)[0] == 0
+    assert workbench("show", run.id, "--store", own_store)[2] == ""
+
+
+@pytest.mark.parametrize("state", ["interrupted", "failed"])
+def test_weights_of_an_unfinished_run_are_said_to_be(workbench: Workbench, own_store: Path, state: str) -> None:
+    run = Store(own_store).open("latest")
+    ask = ("latest", "--store", own_store, "--lengths", "3", "--strings", 1)
+    assert "unfinished" not in workbench("evaluate", *ask)[2]
+    info = json.loads((run.path / "run.json").read_text()) | {"state": state}
+    (run.path / "run.json").write_text(json.dumps(info))
+    said = f"run {run.id} is unfinished ({state}); using its checkpoint at step 20"
+    assert said in workbench("evaluate", *ask)[2].splitlines()
+    assert "unfinished" not in workbench("evaluate", *ask, "--checkpoint", 5)[2]
+
+
+def test_a_store_that_is_a_file_is_said(workbench: Workbench, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for verb in (["runs"], ["show", "latest"], ["app"], ["demo"]):
+        code, _, err = workbench(*verb, "--store", tmp_path / "file")
+        assert code == 2 and "is a file" in error_line(err)
 
 
 def test_broken_folders_do_not_break_a_command(workbench: Workbench, own_store: Path) -> None:

@@ -47,7 +47,8 @@ def test_open_by_id_prefix_and_latest(store: Store, make_run: MakeRun) -> None:
     longer = first.path.with_name(first.id + "0")
     longer.mkdir()
     (longer / "run.json").write_text(json.dumps(info))
-    (longer / "weights.safetensors").write_bytes(b"")
+    (longer / "config.toml").write_text(CONFIG)
+    (longer / "weights.safetensors").write_bytes(b"\x02" + bytes(7) + b"{}")
     assert store.open(first.id).id == first.id, "an exact id wins over longer ones"
     with pytest.raises(UsageError, match="begins several runs.*" + first.id):
         store.open("tiny")
@@ -158,6 +159,93 @@ def test_a_finished_run_without_weights_is_unreadable(store: Store, make_run: Ma
     assert store.runs()[0].status is Status.UNREADABLE
     with pytest.raises(WorkbenchError, match=r"weights\.safetensors is missing"):
         store.open(run.id)
+
+
+def tensors(entries: str, data: bytes = b"") -> bytes:
+    return len(entries).to_bytes(8, "little") + entries.encode() + data
+
+
+W = '{"__metadata__": {"a": "b"}, "w": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("config.toml", b"[task", "config.toml is not valid TOML"),
+        ("config.toml", b"\xff\xfe", "config.toml is not valid TOML"),
+        ("config.toml", None, "config.toml cannot be read: is a directory"),
+        ("config.toml", "gone", "config.toml cannot be read: no such file"),
+        ("weights.safetensors", b"", "truncated or no safetensors file"),
+        ("weights.safetensors", b"\xff" * 40, "truncated or no safetensors file"),
+        ("weights.safetensors", tensors(W)[:30], "header is incomplete"),
+        ("weights.safetensors", tensors(W, b"abc"), "is truncated or damaged"),
+        ("weights.safetensors", tensors(W, b"abcde"), "is truncated or damaged"),
+        ("weights.safetensors", tensors("[1, 2]"), "not that of a safetensors file"),
+        ("weights.safetensors", tensors('{"w": {"data_offsets": [0]}}'), "not that of a safetensors file"),
+        ("weights.safetensors", tensors("{"), "not that of a safetensors file"),
+        ("weights.safetensors", tensors("[" * 100_000), "not that of a safetensors file"),
+        ("weights.safetensors", None, "weights.safetensors is missing"),
+    ],
+)
+def test_a_run_whose_files_are_damaged_is_unreadable(
+    store: Store, make_run: MakeRun, name: str, content: bytes | str | None, said: str
+) -> None:
+    run = make_run(store)
+    (run.path / "weights.safetensors").write_bytes(tensors(W, b"abcd"))
+    assert store.open(run.id).status is Status.FINISHED
+    (run.path / name).unlink()
+    if content is None:
+        (run.path / name).mkdir()
+    elif isinstance(content, bytes):
+        (run.path / name).write_bytes(content)
+    (listed,) = store.runs()
+    assert listed.status is Status.UNREADABLE and said in (listed.message or ""), listed.message
+    for found in (run.id, "latest"):
+        with pytest.raises(WorkbenchError, match=name.replace(".", r"\.")) as error:
+            store.open(found)
+        assert error.value.exit_code == 1
+    store.remove(listed)
+    assert store.runs() == []
+
+
+def test_a_damaged_recipe_is_seen_in_an_unfinished_run_too(store: Store, make_run: MakeRun) -> None:
+    run = make_run(store, Status.INTERRUPTED)
+    (run.path / "config.toml").write_text("x = ")
+    assert store.runs()[0].status is Status.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ('{"results": []}', None),
+        ("{", "evaluation.json is not valid JSON"),
+        ('{"results": [{"length": "x"}]}', "evaluation.json holds no results"),
+    ],
+)
+def test_a_damaged_evaluation_is_said(store: Store, make_run: MakeRun, content: str, fault: str | None) -> None:
+    run = make_run(store)
+    assert run.evaluation_fault is None
+    (run.path / "evaluation.json").write_text(content)
+    assert run.evaluation_fault == fault
+
+
+def test_a_store_that_cannot_be_one_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    Store(tmp_path).require()
+    Store(tmp_path / "new" / "deeper").require()
+    for path, said in (("file", "it is a file"), ("file/deeper", "file is a file")):
+        for ask in (Store(tmp_path / path).require, lambda path=path: Store(tmp_path / path).open("latest")):
+            with pytest.raises(UsageError, match=said):
+                ask()
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o000])
+def test_a_store_without_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int) -> None:
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr("workbench.runs._may", lambda path, what: not what & ~mode >> 6)
+    path = tmp_path / "locked" / ("store" if mode else "")
+    with pytest.raises(UsageError, match=r"cannot be made: .*written to" if mode else "cannot be read"):
+        Store(path).require()
 
 
 def test_exact_match_is_the_mean_in_range_of_the_newest_evaluation(store: Store, make_run: MakeRun) -> None:

@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import UsageError, WorkbenchError
-from workbench.files import read_json
+from workbench.files import read_json, write_json
 from workbench.records import read_records
 from workbench.runs import Run, Status, Store, read_metrics
 from workbench.writer import Header, RunWriter
@@ -33,7 +34,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 def test_round_trip_of_what_a_run_says_of_itself(store: Store, state: Status) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
     with RunWriter.create(store, Header("r-1", 7, 50, "cuda", {"torch": "2"}), CONFIG) as writer:
-        (writer.path / "weights.safetensors").write_bytes(b"")
+        (writer.path / "weights.safetensors").write_bytes(b"\x02" + bytes(7) + b"{}")
         writer.set_state(state, "because", step=20)
     run = store.open("r-1")
     assert (run.recipe, run.seed, run.step, run.steps, run.device) == ("r-1", 7, 20, 50, "cuda")
@@ -72,6 +73,31 @@ def test_a_store_that_fills_up_gets_no_run(store: Store) -> None:
     with disk_that_is_full_after(100), pytest.raises(WorkbenchError):
         RunWriter.create(store, HEADER, "x" * 500)
     assert os.listdir(store.root) == []
+
+
+def test_tensors_over_a_limit_say_what_to_do(tmp_path: Path) -> None:
+    import torch
+
+    from workbench.train import save_tensors
+
+    with disk_that_is_full_after(1000), pytest.raises(WorkbenchError, match="file too large; free some space"):
+        save_tensors({"w": torch.zeros(1000)}, tmp_path / "w.safetensors")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_get_the_mode_of_any_new_file(tmp_path: Path, umask: int, mode: int) -> None:
+    import torch
+
+    from workbench.train import save_tensors
+
+    before = os.umask(umask)
+    try:
+        save_tensors({"w": torch.zeros(3)}, tmp_path / "w.safetensors")
+        write_json(tmp_path / "x.json", {})
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
 
 
 def test_a_read_only_store_is_one_error(tmp_path: Path) -> None:
@@ -158,7 +184,6 @@ import sys
 from workbench.runs import Status, Store
 from workbench.writer import Header, RunWriter
 store = Store(sys.argv[1])
-print(flush=True)
 while True:
     with RunWriter.create(store, Header("tiny", 0, 10**9, "cpu", {"python": "x" * 3000}), "[task]\\n" * 1) as writer:
         for step in range(1, 20):
@@ -169,9 +194,11 @@ while True:
 
 @pytest.mark.parametrize("moment", range(6))
 def test_kill_9_at_any_moment_leaves_whole_files(store: Store, moment: int) -> None:
-    writing = subprocess.Popen([sys.executable, "-c", KEEP_WRITING, store.root], cwd=REPOSITORY, stdout=subprocess.PIPE)
-    assert writing.stdout is not None
-    writing.stdout.readline()
+    writing = subprocess.Popen([sys.executable, "-c", KEEP_WRITING, store.root], cwd=REPOSITORY)
+    deadline = time.monotonic() + 60
+    while not store.runs():
+        assert writing.poll() is None and time.monotonic() < deadline, "nothing was written"
+        time.sleep(0.005)
     time.sleep(0.05 + 0.037 * moment)
     writing.send_signal(signal.SIGKILL)
     writing.wait()

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import shutil
 import time
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 from models.attention import ABOUT_FILE, PARTIAL, Capture, open_capture
 from models.errors import UsageError, WorkbenchError
 from models.registry import unknown
-from workbench.files import child_of, reporting
+from workbench.files import child_of, reporting, require_new_name
 from workbench.runs import LATEST, Run
 
 _REMOVED = ".removed-"
@@ -64,6 +65,12 @@ class CaptureEntry:
         return self.path.name
 
 
+def strings_text(count: int, longest: int, shortest: int | None = None) -> str:
+    """Write how many strings of how many tokens: "1 string of 40 source tokens", "8 strings of 1-25 source tokens"."""
+    lengths = str(longest) if shortest in (None, longest) else f"{shortest}-{longest}"
+    return f"{count} string{'' if count == 1 else 's'} of {lengths} source token{'' if lengths == '1' else 's'}"
+
+
 def list_captures(run: Run) -> list[CaptureEntry]:
     """Return every folder among the captures of `run`, newest first, unreadable and foreign ones last. Never raises."""
     folder = run.path / "captures"
@@ -85,7 +92,7 @@ def find_capture(run: Run, name: str) -> CaptureEntry:
     entries = list_captures(run)
     if name == LATEST:
         if not entries or entries[0].status is not CaptureStatus.COMPLETE:
-            raise UsageError(f"run {run.id} has no capture yet; make one with: workbench capture {run.id}")
+            raise UsageError(f"run {run.id} has no capture yet; make one with: workbench capture {shlex.quote(run.id)}")
         return entries[0]
     path = child_of(run.path / "captures", name, "capture")
     matches = [e for e in entries if e.path == path] or [e for e in entries if e.id.startswith(name)]
@@ -107,6 +114,7 @@ def load_capture(run: Run, name: str) -> Capture:
 def new_capture_path(run: Run, name: str) -> Path:
     """Return the folder of a capture that is to be made; UsageError where the name is taken or is none."""
     path = child_of(child_of(run.path, "captures", "folder"), name, "capture")
+    require_new_name(name, "capture")
     if name == LATEST:
         raise UsageError(f"{LATEST!r} stands for the newest capture; choose another name")
     if path.exists():

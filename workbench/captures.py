@@ -2,7 +2,9 @@
 
 import secrets
 import shutil
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -12,17 +14,17 @@ import psutil
 import torch
 from safetensors import SafetensorError
 
-from models.attention import Capture, CapturedString
+from models.attention import ABOUT_FILE, Capture, CapturedString
 from models.capture import capture_strings, find_failures
 from models.capture_cost import CaptureSize, Cost, capture_cost, largest_that_fits
 from models.config import Recipe
 from models.errors import UsageError, WorkbenchError
 from models.evaluation import answer
-from models.overview import LONG, ensure_overview
+from models.overview import LONG, ensure_overview, overview_path
 from models.tasks import CopyBatch, CopyTask
 from models.transformer import CopyTransformer
-from workbench.capture_files import new_capture_path, sweep
-from workbench.files import bytes_text, reporting
+from workbench.capture_files import new_capture_path, strings_text, sweep
+from workbench.files import as_write_error, bytes_text, reporting
 from workbench.runs import Run
 
 # Multiples of the longest training string at which failures are looked for, until there are some.
@@ -80,7 +82,7 @@ def require_room(model: CopyTransformer, folder: Path, size: CaptureSize, budget
     needed, there = (cost.disk, limits.disk) if over_disk else (cost.memory, limits.memory)
     limit = "the budget is" if budget is not None and there == budget else "there is room for"
     raise UsageError(
-        f"{size.strings} strings of {size.length} tokens take {bytes_text(needed)} "
+        f"{strings_text(size.strings, size.length)} need {bytes_text(needed)} "
         f"{'on disk' if over_disk else 'of memory'}, {limit} {bytes_text(there)}; "
         + (f"this would fit: {', or '.join(advice)}" if advice else "no capture of this model would fit")
     )
@@ -172,7 +174,8 @@ def write_capture(
         try:
             capture_strings(model, batch, folder, about, progress, extra)
         except SafetensorError as error:
-            raise WorkbenchError(f"cannot write {folder}: {error}") from None
+            raise as_write_error(error, folder) from None
+        _share(folder, folder.iterdir())
     return folder
 
 
@@ -191,8 +194,17 @@ def build_overviews(capture: Capture, progress: Callable[[float], None] | None =
     """Compute and keep the overview of every map that needs one; `progress` is called with the maps done, a number."""
     for done, (string, layer, head) in enumerate(long_heads(capture)):
         ensure_overview(string, layer, head, None if progress is None else partial(_further, progress, done))
+        with suppress(OSError):  # a capture that is read-only keeps no overview
+            _share(string.path.parent, [overview_path(string, layer, head)])
         if progress is not None:
             progress(done + 1)
+
+
+def _share(folder: Path, files: Iterable[Path]) -> None:
+    """Let whoever may read a capture's capture.json read `files` too: safetensors writes them for their owner alone."""
+    mode = stat.S_IMODE((folder / ABOUT_FILE).stat().st_mode)
+    for file in files:
+        file.chmod(mode)
 
 
 def _further(progress: Callable[[float], None], done: int, share: float) -> None:

@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +16,32 @@ from models.errors import UsageError, WorkbenchError
 _ADVICE = {
     errno.ENOSPC: "free some space, or choose a folder on another disk",
     errno.EDQUOT: "free some space, or choose a folder on another disk",
+    errno.EFBIG: "free some space, or choose a folder on another disk",  # a limit on the size of files
     errno.EROFS: "choose a folder that can be written to",
     errno.EACCES: "choose a folder that can be written to",
     errno.EPERM: "choose a folder that can be written to",
     errno.ENOTDIR: "choose a folder, not a file",
     errno.EEXIST: "choose a folder, not a file",
 }
+
+
+# What a new run or capture may be called; the dashboard's addresses take no other ids.
+_NEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def require_new_name(name: str, kind: str) -> None:
+    """Raise UsageError where something new must not be called `name`; what is there already may have other names.
+
+    Args:
+        name: what came from a command line.
+        kind: what is named, for the message ("capture").
+    """
+    if not _NEW_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:80]!r} is not a name for a new {kind}: give at most 128 letters a-z, digits, - _ and . (the "
+            f"first a letter or digit)"
+        )
 
 
 def child_of(folder: Path, name: str, kind: str) -> Path:
@@ -56,6 +78,14 @@ def as_workbench_error(error: OSError, doing: str) -> WorkbenchError:
     return WorkbenchError(f"cannot {doing}: {reason}" + (f"; {advice}" if advice else ""))
 
 
+def as_write_error(error: Exception, path: Path) -> WorkbenchError:
+    """Return the one line for a failed write of tensors, whose error names the system's only in its text."""
+    found = _OS_ERROR.search(str(error))
+    number = int(found[1]) if found else 0
+    cause = OSError(number, os.strerror(number)) if found else OSError(str(error))
+    return as_workbench_error(cause, f"write {path}")
+
+
 def bytes_text(size: float) -> str:
     """Write a number of bytes with three digits and a decimal unit, as disks are sold and `--budget` is given."""
     for unit in ("B", "kB", "MB", "GB"):
@@ -78,7 +108,8 @@ def reporting(doing: str) -> Iterator[None]:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path`; after the block it is fsynced and renamed to `path`.
 
-    A reader sees the old content or the new one. When the block fails, nothing is left behind.
+    A reader sees the old content or the new one. When the block fails, nothing is left behind. The file gets the mode
+    of any new file, whatever the block gives it (safetensors writes files that only their owner reads).
 
     Raises:
         WorkbenchError: the disk is full, the folder is read-only, or any other OSError.
@@ -86,8 +117,11 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     with reporting(f"write {path}"):
         try:
+            with open(temporary, "xb") as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             yield temporary
             with open(temporary, "rb+") as file:
+                os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:

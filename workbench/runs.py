@@ -12,15 +12,18 @@ store/<run id>/
 """
 
 import fcntl
+import json
 import os
 import secrets
 import shlex
 import shutil
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,8 @@ LATEST = "latest"
 STORE_VARIABLE = "COPY_WORKBENCH_STORE"
 _OUR_FILES = ("run.json", "config.toml", "metrics.jsonl")
 _ABANDONED_SECONDS = 3600
+_LARGEST_HEADER = 100_000_000  # bytes; safetensors itself reads no larger one
+_FAULTS_KEPT = 4096
 
 
 class Status(StrEnum):
@@ -119,6 +124,17 @@ class Run:
         return content if isinstance(results, list) and all(map(is_score, results)) else None
 
     @property
+    def evaluation_fault(self) -> str | None:
+        """What is wrong with evaluation.json; None where it can be used, or there is none."""
+        if not os.path.lexists(self.path / "evaluation.json") or self.evaluation is not None:
+            return None
+        try:
+            read_json(self.path / "evaluation.json")
+        except ValueError as error:
+            return str(error)
+        return "evaluation.json holds no results"
+
+    @property
     def exact_match(self) -> float | None:
         """Mean exact match at string lengths within the training range, of the newest evaluation there is."""
         evaluation = self.evaluation
@@ -176,6 +192,22 @@ class Store:
         """What a command line needs to find this store, with a leading space; nothing for the default one."""
         return "" if self.root == Store().root else f" --store {shlex.quote(str(self.root))}"
 
+    def require(self) -> None:
+        """Raise UsageError where this is no folder of runs and cannot become one."""
+        if self.root.is_dir():
+            if not _may(self.root, os.R_OK | os.X_OK):
+                raise UsageError(f"the store {self.root} cannot be read; choose another folder with --store")
+            return
+        there = next(path for path in (self.root, *self.root.parents) if os.path.lexists(path))
+        if not there.is_dir():
+            what = "it" if there == self.root else str(there)
+            raise UsageError(f"{self.root} cannot be a store: {what} is a file; choose a folder with --store")
+        if not _may(there, os.W_OK | os.X_OK):
+            raise UsageError(
+                f"the store {self.root} is not there and cannot be made: {there} cannot be written to; choose another "
+                f"folder with --store"
+            )
+
     def path_of(self, run_id: str) -> Path:
         """Return the folder of `run_id`, which came from outside; UsageError where it is no child of the store."""
         return child_of(self.root, run_id, "run")
@@ -190,7 +222,7 @@ class Store:
         """Return the run called `name`: an id, a prefix that only one id has, or `latest`.
 
         Raises:
-            UsageError: no such run, several of them, or a folder that is not a run.
+            UsageError: no such run, several of them, a folder that is not a run, or a store that cannot be one.
             WorkbenchError: the run is unreadable.
         """
         run = self.find(name)
@@ -203,7 +235,12 @@ class Store:
     def find(self, name: str) -> Run:
         """Return the folder called `name` as `open` does, but also one that is unreadable or foreign."""
         runs = self.runs()
+        if not runs:
+            self.require()
         if name == LATEST:
+            damaged = [run for run in runs if run.status is Status.UNREADABLE]
+            if damaged and not runs[0].readable:
+                raise WorkbenchError(f"no run in {self.root} can be read; {damaged[0].id}: {damaged[0].message}")
             if not runs or not runs[0].readable:
                 raise UsageError(
                     f"there is no run in {self.root} yet; train one with: workbench train RECIPE{self.option}"
@@ -308,14 +345,60 @@ def _parse(path: Path, info: dict[str, Any]) -> Run:
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"run.json is incomplete or damaged ({type(error).__name__}: {error})") from None
+    _require_sound(path / "config.toml", _config_fault)
     if run.status is Status.FINISHED:
         if not (path / "weights.safetensors").is_file():
             raise ValueError("it is finished, but weights.safetensors is missing")
+        _require_sound(path / "weights.safetensors", _tensors_fault)
         return run
     if run.status is Status.TRAINING:
         status = Status.TRAINING if is_locked(path) else Status.KILLED
         return replace(run, status=status, step=max(run.last_record.get("step", 0), run.step))
     return run
+
+
+def _require_sound(path: Path, fault: Callable[[str, tuple[int, int, int]], str | None]) -> None:
+    """Raise ValueError with what `fault` finds wrong with the file, which is looked at again only when it changes."""
+    try:
+        about = path.stat()
+        found = fault(str(path), (about.st_ino, about.st_mtime_ns, about.st_size))
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if found:
+        raise ValueError(f"{path.name} {found}")
+
+
+@lru_cache(_FAULTS_KEPT)
+def _config_fault(path: str, version: tuple[int, int, int]) -> str | None:
+    """What is wrong with a recipe as stored, which need not be one of this version's."""
+    with open(path, "rb") as file:
+        try:
+            tomllib.load(file)
+        except (ValueError, RecursionError) as error:
+            return f"is not valid TOML: {error}"
+    return None
+
+
+@lru_cache(_FAULTS_KEPT)
+def _tensors_fault(path: str, version: tuple[int, int, int]) -> str | None:
+    """What is wrong with the header of a safetensors file, or with the file's size; the tensors are not read."""
+    size = version[-1]
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, _LARGEST_HEADER):
+            return "is truncated or no safetensors file: its header is incomplete"
+        header = file.read(length)
+    try:
+        ends = [entry["data_offsets"][1] for name, entry in json.loads(header).items() if name != "__metadata__"]
+        expected = 8 + length + max(map(int, ends), default=0)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError):
+        return "is damaged: its header is not that of a safetensors file"
+    return None if size == expected else f"is truncated or damaged: it has {size} bytes, its header says {expected}"
+
+
+def _may(path: Path, what: int) -> bool:
+    """Whether this process may do `what` (os.R_OK, ...) to `path`."""
+    return os.access(path, what, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _names(folder: Path) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from models.config import Recipe
 from models.constructions import CONSTRUCTIONS
 from models.device import pick_device
-from models.errors import UsageError
+from models.errors import UsageError, WorkbenchError
 from models.training import load_weights
 from models.transformer import CopyTransformer, build_model
 from workbench.runs import Run, Status, Store
@@ -25,6 +25,7 @@ class Subject:
         recipe: says its task.
         run: the run it comes from, None for a hand-built model.
         step: optimiser steps its weights have seen.
+        remark: what a person should know of where the weights come from, None for nothing.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Subject:
     recipe: Recipe
     run: Run | None
     step: int
+    remark: str | None = None
 
 
 def load_subject(store: Store, name: str, device: str = "auto", checkpoint: int | None = None) -> Subject:
@@ -62,6 +64,7 @@ def load_run(run: Run, device: str = "auto", checkpoint: int | None = None) -> S
     """Return `run` as a subject, see `load_subject`: its final weights, or those of its newest checkpoint."""
     place = pick_device(device)
     recipe = stored_recipe(run)
+    remark = None
     if checkpoint is None and run.status is Status.FINISHED:
         path, step = run.path / "weights.safetensors", run.step
     elif checkpoint is None and not run.checkpoints:
@@ -69,6 +72,11 @@ def load_run(run: Run, device: str = "auto", checkpoint: int | None = None) -> S
     else:
         step = run.checkpoints[-1] if checkpoint is None else checkpoint
         path = run.checkpoint_path(step)
+        if checkpoint is None:
+            remark = f"run {run.id} is unfinished ({run.status.value}); using its checkpoint at step {step}"
     model = build_model(recipe, place)
-    load_weights(model, load_tensors(path))
-    return Subject(run.id, model.eval(), recipe, run, step)
+    try:
+        load_weights(model, load_tensors(path))
+    except UsageError as error:
+        raise WorkbenchError(f"run {run.id} is damaged: {error}") from None
+    return Subject(run.id, model.eval(), recipe, run, step, remark)

@@ -14,14 +14,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.config import Recipe
+from models.device import pick_device
 from models.errors import UsageError, WorkbenchError
 from models.evaluation import evaluate
 from models.recipes import dump_recipe, parse_recipe
 from models.tasks import CopyTask
 from models.training import Record, Trainer
 from models.transformer import CopyTransformer
-from workbench.files import replacing, write_json
+from workbench.files import as_write_error, replacing, write_json
 from workbench.interrupts import Interrupts
+from workbench.limits import require_samples
 from workbench.runs import Run, Status, Store, checkpoint_name
 from workbench.writer import Header, RunWriter
 
@@ -65,13 +67,14 @@ class Progress:
 def start(store: Store, recipe: Recipe, device: str = "auto") -> tuple[RunWriter, Trainer]:
     """Return a trainer for `recipe` and the new run it will write to.
 
-    The model is built first, so that an impossible recipe leaves nothing in the store.
+    The model is built and a string is drawn first, so that an impossible recipe leaves nothing in the store.
 
     Raises:
         UsageError: an impossible recipe, or a device that is not there.
         WorkbenchError: the store cannot be written to.
     """
     trainer = Trainer(recipe, device)
+    require_samples(trainer)
     return RunWriter.create(store, _header(trainer), dump_recipe(recipe)), trainer
 
 
@@ -86,7 +89,11 @@ def resume(run: Run, device: str = "auto") -> tuple[RunWriter, Trainer]:
     try:
         path = run.path / "checkpoints" / "state.safetensors"
         state = load_tensors(path) if path.exists() else None
-        trainer = Trainer(stored_recipe(run), device, state)
+        pick_device(device)  # a device that is not there is the caller's fault, what goes wrong below is the run's
+        try:
+            trainer = Trainer(stored_recipe(run), device, state)
+        except UsageError as error:
+            raise WorkbenchError(f"run {run.id} is damaged: {error}") from None
         writer.begin(_header(trainer), trainer.step)
     except BaseException:
         writer.close()
@@ -183,7 +190,7 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
         try:
             save_file(tensors, temporary)
         except SafetensorError as error:
-            raise WorkbenchError(f"cannot write {path}: {error}") from None
+            raise as_write_error(error, path) from None
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

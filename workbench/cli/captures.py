@@ -1,6 +1,7 @@
 """`workbench capture`, `captures` and `rm-capture`."""
 
 import re
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from workbench.capture_files import (
     load_capture,
     new_capture_path,
     remove_capture,
+    strings_text,
 )
 from workbench.cli.evaluation import parse_lengths
 from workbench.cli.options import DeviceOption, JsonOption, RunArgument, StoreOption
@@ -39,7 +41,7 @@ def capture(
     tries: Annotated[int, typer.Option(help="With --failed: try at most so many strings.", min=1)] = 1000,
     names: Annotated[
         str | None,
-        typer.Option(help="Also store these activations: resid_post,mlp_out, or full hook names of single layers."),
+        typer.Option(help="Also store these activations: resid_post, or full hook names of single layers."),
     ] = None,
     budget: Annotated[
         str | None,
@@ -76,6 +78,7 @@ def capture(
     from models.distributions import DISTRIBUTIONS
     from models.tasks import CopyTask
     from workbench.captures import Request, build_overviews, choose_strings, long_heads, require_room, write_capture
+    from workbench.limits import require_positions
     from workbench.progress import Bar
     from workbench.subjects import load_run
 
@@ -91,7 +94,13 @@ def capture(
         seed=seed,
     )
     DISTRIBUTIONS[request.distribution]
-    extra = hooks_named(subject.model, [] if names is None else _names(names))
+    require_positions(subject.model, request.lengths[1], "--length")
+    wanted = [] if names is None else _names(names)
+    if subject.model.cfg.attn_only:
+        _refuse_mlp(subject.name, wanted)
+    extra = hooks_named(subject.model, wanted)
+    if subject.remark:
+        output.remark(subject.remark)
     size = CaptureSize(strings, request.lengths[1], extra, overview)
     cost = require_room(subject.model, opened.path, size, limit)
     output.remark(f"at most {bytes_text(cost.disk)} on disk and {bytes_text(cost.memory)} of memory")
@@ -130,8 +139,8 @@ def capture(
     made = find_capture(opened, path.name)
     wrong = f"{made.failed} of them copied wrongly" if made.failed else "all copied exactly"
     output.line(
-        f"captured {made.id}: {made.strings} strings of {lengths_text(made.shortest, made.longest)} tokens, {wrong}, "
-        f"{bytes_text(made.size)}; see: workbench captures {subject.name} {made.id}{folder.option}"
+        f"captured {made.id}: {strings_text(made.strings, made.longest, made.shortest)}, {wrong}, "
+        f"{bytes_text(made.size)}; see: workbench captures {shlex.quote(subject.name)} {made.id}{folder.option}"
     )
     output.json(_summary(made) | {"run": subject.name, "tried": tried, "interrupted": interrupted})
     if interrupted:
@@ -183,7 +192,8 @@ def captures(
             ],
         )
     else:
-        output.line(f"Run {found.id} has no capture yet; make one with: workbench capture {found.id}{folder.option}")
+        make = f"workbench capture {shlex.quote(found.id)}{folder.option}"
+        output.line(f"Run {found.id} has no capture yet; make one with: {make}")
     output.json({"run": found.id, "captures": [_summary(entry) for entry in entries]})
 
 
@@ -228,8 +238,15 @@ def _one_length(text: str) -> tuple[int, int]:
 def _names(text: str) -> list[str]:
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
-        raise UsageError("--names: no activation was given; give some, as in resid_post,mlp_out")
+        raise UsageError("--names: no activation was given; give some, as in resid_post")
     return names
+
+
+def _refuse_mlp(name: str, wanted: list[str]) -> None:
+    """Raise UsageError where an activation of an MLP is wanted; the subject called `name` has none."""
+    mlp = next((hook for hook in wanted if "mlp" in hook or hook in ("pre", "post")), None)
+    if mlp is not None:
+        raise UsageError(f"--names: {name} is attention-only, it has no MLP and so no {mlp}; as in resid_post")
 
 
 def _show(output: Output, run: Run, name: str) -> None:
@@ -237,9 +254,8 @@ def _show(output: Output, run: Run, name: str) -> None:
     capture, entry = load_capture(run, name), find_capture(run, name)
     about = capture.about
     output.line(
-        f"{entry.id} of {run.id} at step {entry.step}: {entry.strings} {entry.distribution} strings of "
-        f"{lengths_text(entry.shortest, entry.longest)} tokens, {entry.failed} of them copied wrongly; seed "
-        f"{about.get('seed')}, {about.get('tried')} tried"
+        f"{entry.id} of {run.id} at step {entry.step}: {strings_text(entry.strings, entry.longest, entry.shortest)}, "
+        f"{entry.distribution}, {entry.failed} copied wrongly; seed {about.get('seed')}, {about.get('tried')} tried"
     )
     output.line(f"{bytes_text(entry.size)} ({bytes_text(entry.overviews)} of them overviews), {entry.path}")
     described = [_string_summary(capture.string(i), i) for i in range(len(capture))]

@@ -20,7 +20,9 @@ def app(
     """Serve the dashboard on this machine until Ctrl-C."""
     from workbench import dashboard
 
-    dashboard.serve(Store(store).root, port, open_browser)
+    folder = Store(store)
+    folder.require()
+    dashboard.serve(folder.root, port, open_browser)
 
 
 def demo(
@@ -41,9 +43,10 @@ def demo(
         port = DEFAULT_PORT if is_free(DEFAULT_PORT) else next_free(DEFAULT_PORT) or DEFAULT_PORT
     if with_app:
         require_free(port)
+    folder = Store(store)
+    folder.require()
     from workbench import demo as demonstration
 
-    folder = Store(store)
     serving = demonstration.dashboard(folder, port, open_browser and demonstration.has_display())
     with serving if with_app else nullcontext() as process:
         if process is not None:

@@ -48,6 +48,8 @@ def evaluate(
     for name in names or ():
         DISTRIBUTIONS[name]
     loaded = load_subject(Store(store), subject, device, checkpoint)
+    if loaded.remark:
+        output.remark(loaded.remark)
     settings = loaded.recipe.evaluation
     intervals, names = intervals or list(settings.intervals), names or list(settings.distributions)
     n_strings = strings or settings.strings

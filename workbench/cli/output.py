@@ -1,6 +1,7 @@
 """What a verb prints: tables on stdout, progress on stderr, and JSON where a script asked for it."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -28,8 +29,8 @@ class Output:
     def __init__(self, json_path: str | None = None) -> None:
         """Take the value of `--json`: a file, `-` for stdout (all else then goes to stderr), or None."""
         self._json_path = json_path
-        if json_path and json_path != "-" and not Path(json_path).absolute().parent.is_dir():
-            raise UsageError(f"--json {json_path}: there is no folder {Path(json_path).absolute().parent}")
+        if json_path is not None and json_path != "-":
+            require_writable(f"--json {json_path}", Path(json_path), "; give a file, or - for stdout")
         self.progress = _console(stderr=True)
         self._console = self.progress if json_path == "-" else _console(stderr=False)
 
@@ -65,6 +66,23 @@ class Output:
             sys.stdout.write(text)
         else:
             write_text(Path(self._json_path), text)
+
+
+def require_writable(option: str, path: Path, advice: str = "; give a file") -> None:
+    """Raise UsageError where no file can be put at `path`, before the work whose result it would hold.
+
+    Args:
+        option: as it was given, for the message.
+        path: of the file.
+        advice: what to do instead.
+    """
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise UsageError(f"{option}: there is no folder {parent}")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{option}: that is {'a folder' if path.is_dir() else 'no regular file'}{advice}")
+    if not os.access(parent, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise UsageError(f"{option}: the folder {parent} cannot be written to; choose another")
 
 
 def share(value: float | None) -> str:

@@ -1,5 +1,6 @@
 """`workbench runs`, `show` and `rm`: what is in the store. None of them imports torch."""
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,8 @@ def runs(store: StoreOption = None, json: JsonOption = None) -> None:
     output = Output(json)
     found = Store(store)
     listed = found.runs()
+    if not listed:
+        found.require()
     described = [_summary(run) for run in listed]
     if listed:
         output.table(
@@ -41,7 +44,8 @@ def runs(store: StoreOption = None, json: JsonOption = None) -> None:
 def show(run: RunArgument, store: StoreOption = None, json: JsonOption = None) -> None:
     """Show one run: its settings, results, checkpoints and captures."""
     output = Output(json)
-    found = Store(store).open(run)
+    folder = Store(store)
+    found = folder.open(run)
     config, evaluation = found.config, found.evaluation
     summary = _summary(found)
     output.line(f"{found.id}: {found.status.value}, step {found.step} of {found.steps}, {found.path}")
@@ -50,6 +54,9 @@ def show(run: RunArgument, store: StoreOption = None, json: JsonOption = None) -
     libraries = ", ".join(f"{name} {version}" for name, version in found.versions)
     output.line(f"made {age_text(found.created)} ago on {found.device} with {libraries}")
     output.table("Settings", ["field", "value"], _flat(config))
+    if found.evaluation_fault:
+        again = f"workbench train --resume {shlex.quote(found.id)}{folder.option}"
+        output.remark(f"{found.evaluation_fault}, so its results are not shown; evaluate it again with: {again}")
     if evaluation and evaluation["results"]:
         results_matrix(output, "Exact match of the final weights", evaluation["results"])
     output.line("checkpoints: " + (", ".join(map(str, found.checkpoints)) or "none"))

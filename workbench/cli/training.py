@@ -1,5 +1,6 @@
 """`workbench train`: a recipe, or an unfinished run, to a finished run with its evaluation."""
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -69,7 +70,7 @@ def _train(output: Output, store: Store, what: Any, device: str, evaluate: bool)
     if evaluate:
         results = evaluate_with_bar(output.progress, store, run, model, recipe)
         results_matrix(output, f"Exact match of {run.id}", results)
-    seen = f"workbench show {run.id}{store.option}"
+    seen = f"workbench show {shlex.quote(run.id)}{store.option}"
     output.line(f"{run.id} is finished after {progress.seconds:.0f} s of training; see: {seen}")
     output.json(
         {

@@ -9,7 +9,7 @@ import typer
 from models.errors import UsageError
 from workbench.capture_files import load_capture
 from workbench.cli.options import JsonOption, RunArgument, StoreOption
-from workbench.cli.output import Output
+from workbench.cli.output import Output, require_writable
 from workbench.files import bytes_text, replacing
 from workbench.images import FORMATS, render
 from workbench.progress import Bar
@@ -48,8 +48,7 @@ def export_view(
     kind = out.suffix.lower().removeprefix(".")
     if kind not in _KINDS:
         raise UsageError(f"--out {out}: the ending says what is written; give one of {', '.join(_KINDS)}")
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}")
+    require_writable(f"--out {out}", out)
     _require("--scale", scale, ("sqrt", "linear"))
     _require("--palette", palette, ("cividis", "viridis"))
     found = Store(store).open(run)
