@@ -290,7 +290,7 @@ class Capture:
             if self.about["format"] != FORMAT:
                 raise WorkbenchError(f"capture {self.folder.name} has format {self.about['format']}, expected {FORMAT}")
             self.heads = tuple(int(n) for n in self.about["heads"])
-            self.rules = tuple(_rule(layer) for layer in self.about["layers"])
+            self.rules = tuple(rule_from(layer) for layer in self.about["layers"])
             self.names: list[str] = list(self.about["vocabulary"]["names"])
             self._strings = list(self.about["strings"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -330,7 +330,8 @@ def string_file(index: int) -> str:
     return f"string-{index:04d}.safetensors"
 
 
-def _rule(values: dict[str, Any]) -> LayerRule:
+def rule_from(values: dict[str, Any]) -> LayerRule:
+    """A layer's entry of capture.json, or of `models.capture.describe`, as a LayerRule."""
     slopes = values.get("slopes")
     return LayerRule(
         scheme=str(values["scheme"]),

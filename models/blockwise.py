@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from jaxtyping import Float32, Int64
 from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
-    from models.attention import CapturedString, HeadPattern
+    from models.attention import HeadPattern
 
 ROWS, KEYS = 128, 2048  # of a tile: its scores stay in a core's cache
 Progress = Callable[[float], None]
@@ -145,8 +145,31 @@ class Statistic(Protocol):
         ...
 
 
+class Patterns(Protocol):
+    """One string with the exact pattern of every head: a captured string, or one that a model has just read."""
+
+    @property
+    def tokens(self) -> Any:
+        """Int[T]."""
+        ...
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers."""
+        ...
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Real heads of each layer."""
+        ...
+
+    def head(self, layer: int, head: int) -> "HeadPattern":
+        """The pattern of one head."""
+        ...
+
+
 def accumulate(
-    string: "CapturedString",
+    string: Patterns,
     statistics: Sequence[Statistic],
     *,
     layers: Iterable[int] | None = None,
@@ -156,7 +179,7 @@ def accumulate(
     """Hand every row of the exact pattern of every head to every statistic, in one pass, in O(rows x T) memory.
 
     Args:
-        string: of a capture.
+        string: whose patterns.
         statistics: updated in the order given.
         layers: which layers; all by default.
         rows: of a block.
