@@ -30,6 +30,7 @@ from workbench.dashboard.pages.runs import drawn_runs, runs_table
 from workbench.dashboard.parts import ago
 from workbench.dashboard.selection import select
 from workbench.dashboard.state import ViewState
+from workbench.figures import pictures
 from workbench.figures.attention import MASKED, TOP_CODE
 from workbench.runs import Store
 
@@ -457,7 +458,7 @@ def test_a_busy_or_impossible_port_is_one_line(filled: tuple[Path, dict[str, str
 
 
 def read_png(content: bytes) -> np.ndarray:
-    """Decode what `thumbnails.png` writes: colour-table indices without filters."""
+    """Decode what `pictures.png` writes: colour-table indices without filters."""
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
     chunks, at = {}, 8
     while at < len(content):
@@ -491,7 +492,7 @@ def test_shrinking_keeps_the_largest_weight_and_masks_only_what_is_wholly_masked
     codes = np.full((300, 300), MASKED, np.uint8)
     codes[np.tril_indices(300)] = 0
     codes[299, 7] = 200
-    small = thumbnails.shrink(codes)
+    small = pictures.shrink(codes)
     assert small.shape == (100, 100)
     assert small[99, 2] == 200
     assert small[0, 0] == 0

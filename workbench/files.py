@@ -26,7 +26,7 @@ _ADVICE = {
 
 
 # What a new run or capture may be called; the dashboard's addresses take no other ids.
-_NEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+NEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
@@ -37,7 +37,7 @@ def require_new_name(name: str, kind: str) -> None:
         name: what came from a command line.
         kind: what is named, for the message ("capture").
     """
-    if not _NEW_NAME.fullmatch(name):
+    if not NEW_NAME.fullmatch(name):
         raise UsageError(
             f"{name[:80]!r} is not a name for a new {kind}: give at most 128 letters a-z, digits, - _ and . (the "
             f"first a letter or digit)"

@@ -1,5 +1,6 @@
 """Training and evaluation as a person watches them: progress bars, and what to do after an interruption."""
 
+import shlex
 from typing import Any
 
 from rich.console import Console
@@ -38,7 +39,7 @@ def train_with_bar(
     except KeyboardInterrupt:
         run = store.open(run_id)
         how = "finished, but not evaluated" if run.status is Status.FINISHED else f"at step {run.step} of {run.steps}"
-        _say(console, f"{run_id} is {how}; go on with: workbench train --resume {run_id}{store.option}")
+        _say(console, f"{run_id} is {how}; go on with: workbench train --resume {shlex.quote(run_id)}{store.option}")
         raise
     return store.open(run_id), trainer.model, recipe, progress
 
@@ -57,7 +58,10 @@ def evaluate_with_bar(
         with Bar(console, f"evaluating {run.id}", total) as bar:
             return list(evaluate_run(run, model, recipe, bar.advance)["results"])
     except KeyboardInterrupt:
-        _say(console, f"{run.id} is not evaluated; go on with: workbench train --resume {run.id}{store.option}")
+        _say(
+            console,
+            f"{run.id} is not evaluated; go on with: workbench train --resume {shlex.quote(run.id)}{store.option}",
+        )
         raise
 
 

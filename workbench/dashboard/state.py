@@ -14,10 +14,10 @@ from urllib.parse import parse_qsl, quote
 
 from models.errors import UsageError
 from models.registry import unknown
+from workbench.files import NEW_NAME
 
 MAX_QUERY = 8192
 _MAX_RUNS = 50
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 # Choosing one thing forgets what only made sense for the thing before it.
 _FORGETS = {
@@ -61,7 +61,7 @@ class _Codec:
 
 
 def _read_id(text: str) -> str:
-    if not _ID.fullmatch(text):
+    if not NEW_NAME.fullmatch(text):
         raise ValueError("an id of letters, digits, dashes, dots and underscores")
     return text
 
