@@ -3,7 +3,7 @@
 Strings are the unit that is resampled, since rows of one string are not independent. A score that has no rows to rest
 on is not measurable, and says why, instead of being NaN or zero.
 
-Shape letters: N strings, S whatever is estimated at once (heads, lengths, ...).
+Shape letters: N strings, D resamples, S whatever is estimated at once (heads, lengths, ...).
 """
 
 from dataclasses import dataclass
@@ -108,18 +108,27 @@ def ratios(
         UsageError: no strings.
     """
     sums = np.asarray(sums, np.float64)
-    if not len(sums):
-        raise UsageError("nothing to estimate from: give at least one string")
     rows = np.asarray(rows, np.float64)
     rows = np.broadcast_to(rows.reshape(rows.shape + (1,) * (sums.ndim - rows.ndim)), sums.shape)
     sums = np.where(rows > 0, sums, 0.0)
-    picks = np.random.default_rng(seed).integers(0, len(sums), (DRAWS, len(sums)))
-    counts = np.apply_along_axis(np.bincount, 1, picks, minlength=len(sums)).astype(np.float64)
+    counts = resample(len(sums), seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = sums.sum(0) / rows.sum(0)
         drawn = np.tensordot(counts, sums, 1) / np.tensordot(counts, rows, 1)
     low, high = _interval(drawn, value)
     return Estimates(value, low, high, *_counts(rows), _chance(chance, rows, value), reason)
+
+
+def resample(strings: int, seed: int) -> Float[np.ndarray, "D N"]:
+    """How often each string is drawn in each resample of the bootstrap; times sums a string, it draws sums.
+
+    Raises:
+        UsageError: no strings.
+    """
+    if not strings:
+        raise UsageError("nothing to estimate from: give at least one string")
+    picks = np.random.default_rng(seed).integers(0, strings, (DRAWS, strings))
+    return np.apply_along_axis(np.bincount, 1, picks, minlength=strings).astype(np.float64)
 
 
 def from_draws(

@@ -5,6 +5,7 @@ runs the model in its own way (other coordinates, exchanged strings, weights). A
 one registry line.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -33,3 +34,32 @@ class ModelMeasure(Protocol):
 
 MEASURES: Registry[Callable[[tuple[int, ...]], PassMeasure]] = Registry("pass measure")
 MODEL_MEASURES: Registry[ModelMeasure] = Registry("model measure")
+
+
+def formulas() -> dict[str, str]:
+    """Formula of every score, read from the "Scores:" part of the docstrings of all registered measures.
+
+    An entry of it is `name: formula` or `name, name: formula`; lines indented further go on with the one before.
+    """
+    found: dict[str, str] = {}
+    for registry in (MEASURES, MODEL_MEASURES):
+        for name in registry:
+            found |= _documented(inspect.getdoc(registry[name]) or "")
+    return found
+
+
+def _documented(docstring: str) -> dict[str, str]:
+    _, _, listed = docstring.partition("\nScores:\n")
+    entries: list[str] = []
+    for line in listed.splitlines():
+        if line.startswith("        ") and entries:
+            entries[-1] += " " + line.strip()
+        elif line.startswith("    "):
+            entries.append(line.strip())
+        else:
+            break
+    found: dict[str, str] = {}
+    for entry in entries:
+        names, _, formula = entry.partition(": ")
+        found |= dict.fromkeys((name.strip() for name in names.split(",")), formula)
+    return found

@@ -59,6 +59,10 @@ def moved_positions(
     source ends a row, is left out. Without positions in the row's own or an earlier layer, or with less than twice the
     chance share on the true source, there is nothing to move: not measurable. Chance of slip is 0.
 
+    Scores:
+        moved.slip: slip of the fit p'(d) ~ stays p(d) + slip p(d - 1); chance is 0.
+        moved.stays: stays of the same fit.
+
     Args:
         model: any.
         task: not needed.

@@ -64,6 +64,13 @@ def outputs(
     `logit.wrong` the same for the source token with the largest logit that is not right, `logit.difference` right
     minus wrong. With what the embedding, positions and MLPs add, heads sum to the logits (`attribute`).
 
+    Scores:
+        ov.copying: trace(M) / (sqrt(V - 1) |M|); chance is 0.
+        ov.eigenvalues: sum Re(lambda) / sum |lambda| over the eigenvalues of M; chance is 0.
+        logit.right: mean over scored rows of what the head adds to the right token's logit, over the vocabulary's mean.
+        logit.wrong: the same for the source token with the largest logit that is not right.
+        logit.difference: logit.right - logit.wrong.
+
     Args:
         model: any.
         task: not needed.

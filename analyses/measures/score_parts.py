@@ -87,6 +87,13 @@ def score_parts(
     `planes[l, h, p]`: covariance of plane p's term of the score, scale * q_p k_p, with x, over the variance of x;
     planes add up to 1. `planes.row` and `planes.column` sum those that turn with the row and with the column.
 
+    Scores:
+        scores.position: share of the variance of a row's scores that the mean over strings at each (query, key) holds.
+        scores.token: share that a function of the query's and the key's token holds.
+        scores.interaction: the rest, context for one.
+        scores.anchors: share, part of scores.token, of what anchors get from all rows alike.
+        planes.row, planes.column: sum of the covariance shares of the planes that turn with the row, with the column.
+
     Args:
         model: any.
         task: prefix, delimiter and alphabet.

@@ -54,6 +54,10 @@ def symbolic_scores(
     queries on which x varies (by .01 nats) and on which the two predictions differ (cos(x, E x) < .9); a head that
     scores all source tokens alike, such as a sink or a locator, is not measurable.
 
+    Scores:
+        positional: mean over rows of cos(x', x); chance is the mean of cos(x, E x).
+        symbolic: mean over rows of cos(x', E x); the same chance.
+
     Args:
         model: any.
         task: not needed.
