@@ -152,7 +152,7 @@ def _by_residue(strings: list[np.ndarray], m: int) -> Float[np.ndarray, "L H M"]
 
 
 def _contrasts(weights: Float[np.ndarray, "L H T"], m: int) -> Float[np.ndarray, "L H M"]:
-    """Mean weight on the first token at every residue modulo m less that at the others, beyond position m; 0 if none."""
+    """Mean weight on the first token at each residue modulo m less that at the others, beyond position m; 0 if none."""
     weights = weights[..., m + 1 :]
     members = (np.arange(m + 1, m + 1 + weights.shape[-1]) % m)[:, None] == np.arange(MODULI[-1])
     sums, count = weights @ members, members.sum(0)
