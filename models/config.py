@@ -149,7 +149,8 @@ class TrainSettings(Settings):
         steps: optimiser steps.
         batch_size: strings in one forward-backward batch.
         accumulation: batches added up before an optimiser step.
-        micro_batch: strings computed at once, cut from the batch sorted by length; unset lets the device decide.
+        micro_batch: strings computed at once, on average: parts of the batch hold strings of similar lengths and about
+            equally many tokens; unset lets the device decide.
         learning_rate, final_learning_rate: peak and last value.
         schedule, decay_fraction: cosine, or wsd: constant, then linear over the last fraction of the steps.
         warmup: steps of linear warm-up.

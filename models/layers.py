@@ -54,7 +54,7 @@ class _RMSNorm(torch.autograd.Function):
         normalized, inverse, w = ctx.saved_tensors
         product = grad * normalized
         mean = (product @ w)[..., None].div_(w.shape[0])
-        grad_x = torch.addcmul(grad * w, normalized, mean, value=-1).mul_(inverse)
+        grad_x = (grad * w).addcmul_(normalized, mean, value=-1).mul_(inverse)
         return grad_x, product.flatten(0, -2).sum(0), None
 
 
@@ -163,6 +163,7 @@ class Attention(nn.Module):
         norm: Norm,
         places: Places,
         rows: Rows | None = None,
+        by_token: bool = False,
     ) -> Float[Tensor, "B R D"]:
         """What the layer's heads add to the residual stream.
 
@@ -171,18 +172,23 @@ class Attention(nn.Module):
             norm: applied to `resid` (a Norm of kind "none" where the block has no norm before attention).
             places: tokens and padding, for coordinates and the mask.
             rows: query positions that are needed; None for all. Only the query side is cut.
+            by_token: `resid` is [1, V, D], the stream of every token of the vocabulary, and stands for [B, T, D].
+                Everything up to the rotation is then computed once a token of the vocabulary and looked up.
         """
-        normed = norm(resid)
-        coords = self._coordinates(resid, normed, places)
-        q_in, k_in, v_in = self._inputs(resid, normed, norm)
         # Few rows are cut before attention; many are cheaper in one causal call and cut after it.
-        cut_late = isinstance(rows, Tensor) and rows.numel() * resid.shape[1] > BLOCK_ELEMENTS
+        cut_late = isinstance(rows, Tensor) and rows.numel() * places.tokens.shape[1] > BLOCK_ELEMENTS
         late_rows, rows = (rows, None) if cut_late else (None, rows)
-        if rows is not None:
-            q_in = take_rows(q_in, rows)
-        q = self.hook_q(_project(q_in, self.W_Q))
-        k = self.hook_k(_project(k_in, self.W_K))
-        v = self.hook_v(_project(v_in, self.W_V))
+        normed = norm(resid)
+        coords = self._coordinates(resid, normed, places, by_token)
+        q_in, k_in, v_in = self._inputs(resid, normed, norm)
+        if by_token:
+            tokens = places.tokens
+            q = look_up(_project(q_in, self.W_Q), tokens if rows is None else take_rows(tokens, rows))
+            k, v = look_up(_project(k_in, self.W_K), tokens), look_up(_project(v_in, self.W_V), tokens)
+        else:
+            q = _project(q_in if rows is None else take_rows(q_in, rows), self.W_Q)
+            k, v = _project(k_in, self.W_K), _project(v_in, self.W_V)
+        q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
 
         factors = None
         if coords is not None:
@@ -201,14 +207,17 @@ class Attention(nn.Module):
         z = self.hook_z(z)
         return self._write(z if late_rows is None else take_rows(z, late_rows))
 
-    def _coordinates(self, resid: Tensor, normed: Tensor, places: Places) -> Tensor | None:
+    def _coordinates(self, resid: Tensor, normed: Tensor, places: Places, by_token: bool) -> Tensor | None:
         """Coordinates through the hooks, float32[B or 1, T, C], or None where attention itself has no positions."""
         if not self.scheme.n_coords or self.scheme.at_embedding:
             return None
-        steps = self.hook_step(self.scheme.steps(normed, resid)) if self.scheme.learns_steps else None
+        steps = None
+        if self.scheme.learns_steps:
+            steps = self.scheme.steps(normed, resid)
+            steps = self.hook_step(look_up(steps, places.tokens) if by_token else steps)
         coords = self.scheme.coordinates(places, steps)
         if hooked(self.hook_coords):
-            coords = self.hook_coords(coords.expand(len(resid), -1, -1).clone()).float()
+            coords = self.hook_coords(coords.expand(len(places.tokens), -1, -1).clone()).float()
         return coords
 
     def _inputs(self, resid: Tensor, normed: Tensor, norm: Norm) -> tuple[Tensor, Tensor, Tensor]:
@@ -273,6 +282,12 @@ def take_rows(x: Float[Tensor, "B T *C"], rows: Rows) -> Float[Tensor, "B R *C"]
     return x[torch.arange(len(x), device=x.device)[:, None], rows]
 
 
+def look_up(table: Float[Tensor, "1 V *C"], tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T *C"]:
+    """Return table[tokens]; the gradients of a token's occurrences are added up in float32 at least."""
+    wide = table[0].flatten(1).to(torch.promote_types(table.dtype, torch.float32))
+    return F.embedding(tokens, wide).to(table.dtype).unflatten(-1, table.shape[2:])
+
+
 def fast_attention(
     q: Float[Tensor, "B R H E"],
     k: Float[Tensor, "B T H E"],
@@ -329,15 +344,20 @@ def _masked_block(
     keys: Tensor,
 ) -> Float[Tensor, "B H Q E"]:
     """One block of queries against the keys it can see, with an explicit mask or bias."""
-    allowed = visible.mask(queries, keys)[:, None]
-    sees = allowed.any(-1, keepdim=True)
-    allowed = allowed | ~sees  # a row without keys would be NaN; it is zeroed below
-    mask = allowed
-    if bias is not None:
-        mask = bias(queries, keys).masked_fill(~allowed, -math.inf).to(q.dtype)
+    if queries.ndim == 2 and visible.plainly_causal:
+        allowed = queries[..., None] >= keys  # pads come after every real query: this hides them too
+        blind = queries < 0 if visible.pad_mask is None else visible.pad_mask.gather(1, queries)
+    else:
+        allowed = visible.mask(queries, keys)
+        blind = ~allowed.any(-1)
+    some_blind = bool(blind.any())
+    allowed, blind = allowed[:, None], blind[:, None, :, None]
+    if some_blind:
+        allowed = allowed | blind  # a row without keys would be NaN; it is zeroed below
+    mask = allowed if bias is None else bias(queries, keys).masked_fill(~allowed, -math.inf).to(q.dtype)
     first, last = int(keys[0]), int(keys[-1]) + 1
     z = F.scaled_dot_product_attention(q, k[:, :, first:last], v[:, :, first:last], attn_mask=mask, scale=scale)
-    return z.masked_fill(~sees, 0.0)
+    return z.masked_fill(blind, 0.0) if some_blind else z
 
 
 def _causal_rows(q: Tensor, k: Tensor, v: Tensor, rows: range, scale: float) -> Float[Tensor, "B H R E"]:

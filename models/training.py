@@ -1,4 +1,4 @@
-"""Training: AdamW, warm-up and decay, clipping, micro-batches sorted by length ([C2D] appendix B).
+"""Training: AdamW, warm-up and decay, clipping, micro-batches of similar lengths ([C2D] appendix B).
 
 The strings of a step depend on the seed and the step's number alone, so a resumed run needs no generator state and
 continues to bit-identical weights.
@@ -6,9 +6,11 @@ continues to bit-identical weights.
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,11 +21,11 @@ from models.config import Recipe, TrainSettings
 from models.device import pick_device
 from models.errors import TrainingDiverged, UsageError
 from models.evaluation import Score, evaluate
-from models.tasks import IGNORE, CopyBatch, CopyTask
+from models.tasks import CopyBatch, CopyTask
 from models.transformer import CopyTransformer, build_model
 
 MAX_RECORDS = 1000  # a run writes about this many, however long it is
-CPU_MICRO_BATCH = 8  # strings; measured fastest at the bench shape
+CPU_MICRO_BATCH = 16  # strings; measured fastest at the bench shape
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Trainer:
         self.step = 0
         self._seconds = 0.0
         self._forward = torch.compile(self.model) if recipe.train.compile else self.model
+        own_cores = self.device.type == "cpu" and not recipe.train.compile  # compiling is not safe in threads
+        self._pool = ThreadPoolExecutor(torch.get_num_threads()) if own_cores else None
         if state is not None:
             self._load(state)
 
@@ -163,17 +167,26 @@ class Trainer:
         """
         train, step = self.recipe.train, self.step + 1
         total_weight = float(sum(batch.lengths.sum() + (sum(train.edge_weights) - 1) * len(batch) for batch in batches))
+        parts = [part for batch in batches for part in micro_batches(batch, self._micro_batch(len(batch)))]
         self.optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.device)
-        for batch in batches:
-            for part in micro_batches(batch, train.micro_batch or self._default_micro_batch(len(batch))):
-                with self._autocast():
-                    loss = self._summed_loss(part) / total_weight
-                loss.backward()
-                total += loss.detach()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), train.clip)
-        loss_value, norm_value = float(total), float(norm)
-        if not (math.isfinite(loss_value) and math.isfinite(norm_value)):
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(train, step)
+        with self._shared_cores(len(parts)) as each:
+            total = torch.zeros((), device=self.device)
+            for loss, gradients in each(partial(self._gradients, total_weight=total_weight), parts):
+                total += loss
+                for parameter, gradient in zip(self.model.parameters(), gradients, strict=True):
+                    if gradient is None:
+                        continue
+                    if parameter.grad is None:  # laid out as the weight, which the fused optimiser takes for granted
+                        parameter.grad = torch.zeros_like(parameter)
+                    parameter.grad += gradient
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), train.clip)
+            loss_value, norm_value = float(total), float(norm)
+            finite = math.isfinite(loss_value) and math.isfinite(norm_value)
+            if finite:
+                self.optimizer.step()
+        if not finite:
             where = find_non_finite(self.model, batches[0])
             self.optimizer.zero_grad(set_to_none=True)
             raise TrainingDiverged(
@@ -181,27 +194,56 @@ class Trainer:
                 f"{where}; the last checkpoint is kept. Lower train.learning_rate ({train.learning_rate}) or "
                 f"raise train.warmup ({train.warmup})"
             )
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(train, step)
-        self.optimizer.step()
         self.step = step
         return loss_value, norm_value, sum(int((~batch.pad_mask).sum()) for batch in batches)
+
+    def _gradients(self, part: CopyBatch, total_weight: float) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        """Share of one micro-batch in the loss, and its gradient by every parameter."""
+        with self._autocast():
+            loss = self._summed_loss(part) / total_weight
+        return loss.detach(), torch.autograd.grad(loss, list(self.model.parameters()), allow_unused=True)
+
+    @contextmanager
+    def _shared_cores(self, parts: int) -> Iterator[Callable[..., Iterator[Any]]]:
+        """Hand out a `map` under which micro-batches share out the cores of the CPU; results come in order.
+
+        Most kernels of a micro-batch are too small to be split between cores, so each core takes micro-batches of its
+        own. Sums are taken in the order of the micro-batches, whichever is ready first.
+        """
+        cores = torch.get_num_threads()
+        workers = min(cores, parts)
+        if self._pool is None or workers == 1:
+            yield map
+            return
+        pool, threads = self._pool, cores // workers
+
+        def each(work: Callable[[CopyBatch], Any], batches: list[CopyBatch]) -> Iterator[Any]:
+            def work_alone(batch: CopyBatch) -> Any:
+                torch.set_num_threads(threads)  # a number that each thread has of its own
+                return work(batch)
+
+            return pool.map(work_alone, batches)
+
+        torch.set_num_threads(threads)
+        try:
+            yield each
+        finally:
+            torch.set_num_threads(cores)
 
     def _summed_loss(self, batch: CopyBatch) -> Tensor:
         """Cross-entropy summed over the scored tokens, the first of a string and EOS weighted."""
         rows, exists = batch.scored_rows
-        targets = batch.targets.gather(1, rows).masked_fill(~exists, IGNORE).to(self.device)
-        moved = batch.to(self.device)
-        logits = self._forward(moved.tokens, rows=rows.to(self.device), pad_mask=moved.pad_mask)
-        losses = torch.nn.functional.cross_entropy(
-            logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none"
-        ).view(targets.shape)
+        pad_mask = batch.pad_mask.to(self.device)
+        logits = self._forward(batch.tokens, rows=rows.to(self.device), keep=exists.to(self.device), pad_mask=pad_mask)
+        targets = batch.targets[batch.loss_mask].to(self.device)
+        losses = torch.nn.functional.cross_entropy(logits.float(), targets, reduction="none")
+        eos = (batch.lengths + 1).cumsum(0).to(self.device) - 1  # where each string ends among the scored tokens
         first, last = self.recipe.train.edge_weights
-        eos = losses.gather(1, moved.lengths[:, None])
-        return losses.sum() + (first - 1) * losses[:, 0].sum() + (last - 1) * eos.sum()
+        at_first = losses[0] + losses[eos[:-1] + 1].sum()
+        return losses.sum() + (first - 1) * at_first + (last - 1) * losses[eos].sum()
 
-    def _default_micro_batch(self, batch_size: int) -> int:
-        return CPU_MICRO_BATCH if self.device.type == "cpu" else batch_size
+    def _micro_batch(self, batch_size: int) -> int:
+        return self.recipe.train.micro_batch or (CPU_MICRO_BATCH if self.device.type == "cpu" else batch_size)
 
     def _autocast(self) -> AbstractContextManager:
         if self.recipe.train.precision == "float32":
@@ -228,10 +270,17 @@ def step_seed(seed: int, step: int) -> int:
 
 
 def micro_batches(batch: CopyBatch, size: int) -> Iterator[CopyBatch]:
-    """Cut a batch into parts of `size` strings of similar lengths, so that hardly any padding is computed."""
-    order = batch.lengths.argsort(stable=True)
-    for start in range(0, len(order), size):
-        yield batch.select(order[start : start + size])
+    """Cut a batch into parts of about equally many tokens, `size` strings on average, the longest strings first.
+
+    Strings of a part have similar lengths, so that hardly any padding is computed, and parts take similar time.
+    """
+    order = batch.lengths.argsort(stable=True, descending=True)
+    tokens = (~batch.pad_mask).sum(1)[order]
+    parts = math.ceil(len(batch) / size)
+    middle = tokens.cumsum(0) - tokens / 2
+    for rows in order.split((middle / tokens.sum() * parts).long().bincount().tolist()):
+        if len(rows):
+            yield batch.select(rows)
 
 
 def load_weights(model: CopyTransformer, weights: dict[str, Tensor]) -> None:

@@ -19,7 +19,7 @@ from transformer_lens.hook_points import HookPoint
 from models.config import ModelSettings, Recipe
 from models.errors import UsageError
 from models.hooked import HookedConfig, HookedInterface
-from models.layers import MLP, Attention, Norm, Rows, hooked, take_rows
+from models.layers import MLP, Attention, Norm, Rows, hooked, look_up, take_rows
 from models.positions import SCHEMES, Places, Scheme, build_scheme, parse_scheme
 from models.tasks import IGNORE, CopyTask, Vocabulary
 
@@ -110,20 +110,40 @@ class Block(nn.Module):
             self.hook_mlp_out = HookPoint()
 
     def forward(
-        self, resid: Float[Tensor, "B T D"], places: Places, rows: Rows | None = None
-    ) -> Float[Tensor, "B R D"]:
-        """The residual stream after the block, at all positions or at `rows`."""
+        self,
+        resid: Float[Tensor, "B T D"],
+        places: Places,
+        rows: Rows | None = None,
+        kept: Int[Tensor, "N"] | None = None,
+        by_token: bool = False,
+    ) -> Float[Tensor, "B R D"] | Float[Tensor, "N D"]:
+        """The residual stream after the block, at all positions or at `rows`; [N, D] with `kept`.
+
+        Args:
+            resid: the stream that enters; with `by_token` that of every token of the vocabulary, [1, V, D].
+            places: tokens and padding.
+            rows: positions that are needed.
+            kept: indices into the B * R rows; only these go on after attention.
+            by_token: see Attention.forward.
+        """
         resid = self.hook_resid_pre(resid)
-        written = self.attn(resid, self.ln1, places, rows)
+        written = _keep(self.attn(resid, self.ln1, places, rows, by_token), kept)
         written = self.hook_attn_out(written if self.ln1_post is None else self.ln1_post(written))
         if self.residual:
-            written = (resid if rows is None else take_rows(resid, rows)) + written
+            source = places.tokens if by_token else resid
+            source = _keep(source if rows is None else take_rows(source, rows), kept)
+            written = (look_up(resid, source) if by_token else source) + written
         resid = self.hook_resid_mid(written)
         if self.mlp is not None:
             written = self.mlp(self.ln2(self.hook_mlp_in(resid)))
             written = self.hook_mlp_out(written if self.ln2_post is None else self.ln2_post(written))
             resid = resid + written if self.residual else written
         return self.hook_resid_post(resid)
+
+
+def _keep(x: Tensor, kept: Int[Tensor, "N"] | None) -> Tensor:
+    """X [B, R, ...] as [N, ...], or as it is."""
+    return x if kept is None else x.flatten(0, 1).index_select(0, kept)
 
 
 class CopyTransformer(HookedInterface):
@@ -209,6 +229,7 @@ class CopyTransformer(HookedInterface):
         targets: Int[Tensor, "B T"] | None = None,
         loss_per_token: bool = False,
         rows: Rows | None = None,
+        keep: Bool[Tensor, "B R"] | None = None,
         start_at_layer: int = 0,
         resid: Float[Tensor, "B T D"] | None = None,
         stop_at_layer: int | None = None,
@@ -223,13 +244,17 @@ class CopyTransformer(HookedInterface):
             loss_per_token: return float[B, T] (zero where unscored) in place of the mean.
             rows: positions whose logits are wanted, long[B, R] or one range for all strings: logits are [B, R, V],
                 and the last layer's query side is computed for those alone.
+            keep: which of `rows` are wanted, where strings have different numbers of them: logits are [N, V], string
+                after string, and nothing is computed after the last attention for the others.
             start_at_layer: begin with this layer, on `resid`.
             resid: the residual stream that enters `start_at_layer`; by default the embedding of `tokens`.
             stop_at_layer: return the residual stream that enters this layer instead.
 
         Raises:
-            UsageError: token ids outside the vocabulary, or more tokens than n_ctx.
+            UsageError: token ids outside the vocabulary, more tokens than n_ctx, or `keep` without `rows`.
         """
+        if keep is not None and rows is None:
+            raise UsageError("keep was given without rows; give the rows that it chooses from")
         tokens = self.to_tokens(tokens)
         if pad_mask is None:
             is_pad = tokens == self.vocabulary.pad
@@ -237,23 +262,36 @@ class CopyTransformer(HookedInterface):
         else:
             pad_mask = pad_mask.to(tokens.device) if bool(pad_mask.any()) else None
         places = Places(tokens, pad_mask, self.vocabulary.newline)
-        cut = None if rows is None or hooked(*self.hook_points()) else rows
+        watched = self._watched()
+        cut = None if watched else rows
+        kept = None if keep is None else keep.flatten().nonzero()[:, 0].to(tokens.device)
+        # Before the first attention a token's stream depends on nothing but the token, unless positions are added.
+        by_token = resid is None and not watched and self.pos_embed is None and self.cfg.d_vocab < tokens.numel()
+        by_token = by_token and start_at_layer == 0 and stop_at_layer != 0
         if resid is None:
-            resid = self._embed(places)
+            resid = self.embed.W_E[None] if by_token else self._embed(places)
         last = self.cfg.n_layers - 1
         for layer in range(start_at_layer, self.cfg.n_layers):
             if layer == stop_at_layer:
                 return resid
-            resid = self.blocks[layer](resid, places, cut if layer == last else None)
+            only = (cut, None if cut is None else kept) if layer == last else (None, None)
+            resid = self.blocks[layer](resid, places, *only, by_token=by_token and layer == 0)
         if stop_at_layer is not None:
             return resid
         logits = self.unembed(self.ln_final(resid))
         if rows is not None and cut is None:
-            logits = take_rows(logits, rows)
+            logits = _keep(take_rows(logits, rows), kept)
         if return_type in ("logits", None):
             return logits if return_type else None
-        loss = self.loss(logits, tokens, pad_mask=pad_mask, targets=targets, rows=rows, per_token=loss_per_token)
+        loss = self.loss(
+            logits, tokens, pad_mask=pad_mask, targets=targets, rows=rows, keep=keep, per_token=loss_per_token
+        )
         return loss if return_type == "loss" else (logits, loss)
+
+    def _watched(self) -> bool:
+        """Is anything hooked, on a hook point or on another module: then every value must exist, at all positions."""
+        kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        return any(getattr(module, kind) for module in self.modules() for kind in kinds)
 
     def _embed(self, places: Places) -> Float[Tensor, "B T D"]:
         resid = self.hook_embed(self.embed(places.tokens))
@@ -267,23 +305,27 @@ class CopyTransformer(HookedInterface):
 
     def loss(
         self,
-        logits: Float[Tensor, "B R V"],
+        logits: Float[Tensor, "B R V"] | Float[Tensor, "N V"],
         tokens: Int[Tensor, "B T"],
         *,
         pad_mask: Bool[Tensor, "B T"] | None = None,
         targets: Int[Tensor, "B T"] | None = None,
         rows: Rows | None = None,
+        keep: Bool[Tensor, "B R"] | None = None,
         per_token: bool = False,
-    ) -> Float[Tensor, ""] | Float[Tensor, "B R"]:
+    ) -> Float[Tensor, ""] | Float[Tensor, "B R"] | Float[Tensor, "N"]:
         """Cross-entropy in nats over the scored positions, see `forward`; padding never counts."""
         if targets is None:
             shifted = F.pad(tokens[:, 1:], (0, 1), value=IGNORE)
             no_target = F.pad(pad_mask[:, 1:], (0, 1), value=True) | pad_mask if pad_mask is not None else shifted < 0
             targets = shifted.masked_fill(no_target, IGNORE)
         targets = targets.to(logits.device)
-        if rows is not None and targets.shape != logits.shape[:2]:
+        if rows is not None and targets.shape != logits.shape[:-1]:
             targets = take_rows(targets, rows)
-        losses = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none")
+        if keep is not None:
+            targets = targets[keep.to(targets.device)]
+        flat = logits.float().flatten(0, -2)
+        losses = F.cross_entropy(flat, targets.flatten(), ignore_index=IGNORE, reduction="none")
         if per_token:
             return losses.view(targets.shape)
         return losses.sum() / (targets != IGNORE).sum().clamp_min(1)

@@ -51,7 +51,7 @@ def test_necessary_operations_are_counted_by_hand() -> None:
     }
     trainer = Trainer(Recipe.model_validate(values), "cpu")
     batch = trainer.task.encode(["01"])
-    tokens, scored, vocabulary = 6, 3, trainer.model.cfg.d_vocab
-    keys_values, queries = tokens * 2 * 2 * 2, scored * (2 * 2 * 2 + 2 * 2 * 3 + 2 * vocabulary)
+    scored, vocabulary = 3, trainer.model.cfg.d_vocab
+    projections, after = vocabulary * 3 * 2 * 2, scored * (2 * 2 + 2 * 2 * 3 + 2 * vocabulary)
     pairs = sum(position + 1 for position in (3, 4, 5))  # what the three scored queries see
-    assert _flops(trainer, batch) == 6 * (keys_values + queries + 2 * 2 * pairs)
+    assert _flops(trainer, batch) == 6 * (projections + after + 2 * 2 * pairs)

@@ -37,6 +37,34 @@ def test_sorted_micro_batches_give_the_gradient_of_the_padded_batch() -> None:
         )
 
 
+def test_micro_batches_have_every_string_once_and_about_equally_many_tokens() -> None:
+    task = Trainer(recipe(), "cpu").task
+    batch = task.sample(64, torch.Generator().manual_seed(2), lengths=(1, 100))
+    parts = list(micro_batches(batch, 16))
+    assert len(parts) == 4
+    lengths = torch.cat([part.lengths for part in parts])
+    assert lengths.tolist() == sorted(batch.lengths.tolist(), reverse=True)
+    tokens = [int((~part.pad_mask).sum()) for part in parts]
+    assert max(tokens) - min(tokens) <= 2 * batch.tokens.shape[1]
+    assert [len(part) for part in micro_batches(batch.select([0]), 16)] == [1]
+    assert sum(len(part) for part in micro_batches(batch, 1)) == 64
+
+
+def test_the_weights_do_not_depend_on_the_cores_that_share_the_micro_batches() -> None:
+    before, trained = torch.get_num_threads(), []
+    try:
+        for cores in (1, 2, 3):
+            torch.set_num_threads(cores)
+            trainer = Trainer(recipe(micro_batch=2), "cpu")
+            list(trainer.run())
+            assert torch.get_num_threads() == cores
+            trained.append(trainer.weights())
+    finally:
+        torch.set_num_threads(before)
+    for name, weight in trained[0].items():
+        assert all(torch.equal(weight, other[name]) for other in trained[1:]), name
+
+
 def test_edge_weights_count_the_first_token_and_eos_as_often_as_they_say() -> None:
     trainer = Trainer(recipe(edge_weights=[3, 5]), "cpu")
     batch = trainer.task.encode(["011", "1"])

@@ -100,6 +100,66 @@ def test_queried_rows_equal_the_full_forward(scheme: str, monkeypatch: pytest.Mo
     torch.testing.assert_close(many[exists], full[exists], atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize("scheme", [*ALL_SCHEMES, {"scheme": "auto2d", "reads": "raw"}])
+def test_looking_tokens_up_equals_computing_each_in_logits_and_gradients(
+    scheme: object, padding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = make(scheme), draw(5)
+    for weight in model.parameters():  # a new model's steps and learned positions are zero
+        weight.data.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)) * 0.1)
+    rows, exists = batch.scored_rows
+    tokens, pad_mask = batch.tokens, batch.pad_mask
+    if padding == "left":
+        tokens, pad_mask = left_padded(batch)
+        rows = rows + batch.pad_mask.sum(1, keepdim=True)
+    looked_up = []
+    monkeypatch.setattr("models.layers.F.embedding", lambda ids, table: looked_up.append(1) or table[ids])
+    for wanted in ({}, {"rows": rows}, {"rows": rows, "keep": exists}):
+        results = []
+        for names in (["hook_embed"], []):  # whatever is hooked, every value is computed where it stands
+            looked_up.clear()
+            with model.hooks(fwd_hooks=[(name, lambda tensor, hook: None) for name in names]):
+                logits = model(tokens, pad_mask=pad_mask, **wanted)
+            logits = logits[~pad_mask] if not wanted else logits if "keep" in wanted else logits[exists]
+            gradients = torch.autograd.grad(logits.square().mean(), list(model.parameters()))
+            results.append((logits.detach(), *gradients))
+            assert len(looked_up) == (1 if names or model.pos_embed is not None else 4 + ("auto2d" in str(scheme)))
+        for expected, found in zip(*results, strict=True):
+            torch.testing.assert_close(found, expected, atol=1e-5 * float(expected.abs().max()), rtol=1e-5)
+
+
+def test_kept_rows_are_those_of_each_string_in_turn_and_need_rows() -> None:
+    model, batch = make(), draw(5)
+    rows, exists = batch.scored_rows
+    logits, loss = model(batch.tokens, "both", rows=rows, keep=exists, targets=batch.targets)
+    assert logits.shape == (int(batch.loss_mask.sum()), len(TASK.vocabulary))
+    torch.testing.assert_close(logits, model(batch.tokens)[batch.loss_mask], atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(loss, model(batch.tokens, "loss", targets=batch.targets))
+    with pytest.raises(UsageError, match="keep was given without rows"):
+        model(batch.tokens, keep=exists)
+
+
+def test_hooks_on_plain_modules_see_every_token() -> None:
+    model, batch = make("auto2d"), draw(5)
+    rows, _ = batch.scored_rows
+    for module in (model.embed, model.blocks[0].ln1, model.blocks[0].attn, model.ln_final):
+        seen: list[torch.Size] = []
+        with module.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(output.shape)):
+            model(batch.tokens, rows=rows)
+        assert seen == [(*batch.tokens.shape, 16)]
+
+
+def test_bfloat16_products_looked_up_have_gradients_summed_in_float32() -> None:
+    model, batch = make("rope2d"), TASK.sample(64, torch.Generator().manual_seed(0), lengths=100)
+    gradients = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            loss = model(batch.tokens, "loss", targets=batch.targets)
+        gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))]))
+    assert (gradients[1] - gradients[0]).norm() < 0.02 * gradients[0].norm()
+
+
 @pytest.mark.parametrize("scheme", [*ALL_SCHEMES, {"scheme": "rope", "window": 3}])
 def test_a_range_of_rows_from_a_middle_layer_equals_the_full_forward(scheme: object) -> None:
     model, batch = make(scheme), draw(1)

@@ -230,8 +230,13 @@ def _checkpoint_folder(writer: RunWriter) -> Path:
 
 def _header(trainer: Trainer) -> Header:
     recipe = trainer.recipe
+    return Header(recipe.name, recipe.seed, recipe.train.steps, trainer.device.type, library_versions())
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of each library that decides a result."""
     versions = {"python": platform.python_version()}
     for library in _LIBRARIES:
         with suppress(PackageNotFoundError):
             versions[library] = version(library)
-    return Header(recipe.name, recipe.seed, recipe.train.steps, trainer.device.type, versions)
+    return versions

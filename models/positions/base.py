@@ -74,9 +74,10 @@ class Places:
         if self.pad_mask is not None:
             is_break = is_break & ~self.pad_mask
         row = is_break.long().cumsum(1) - is_break.long()
-        after_break = torch.where(is_break, index + 1, 0)
-        row_start = torch.cat([torch.zeros_like(after_break[:, :1]), after_break[:, :-1]], dim=1).cummax(1).values
-        return torch.stack([row, (index - row_start).clamp_min(0)], dim=-1)
+        # A break ends its row, so it says where the next one starts; the last slot takes what the others write.
+        starts = torch.zeros(len(row), row.shape[1] + 2, dtype=torch.long, device=row.device)
+        starts.scatter_(1, torch.where(is_break, row + 1, row.shape[1] + 1), index + 1)
+        return torch.stack([row, (index - starts.gather(1, row)).clamp_min(0)], dim=-1)
 
 
 class Scheme(nn.Module):
