@@ -10,7 +10,18 @@ import typer
 from typer.exceptions import TyperException
 
 from models.errors import WorkbenchError
-from workbench.cli import captures, constructions, dashboard, evaluation, recipes, reproduce, store, training, views
+from workbench.cli import (
+    captures,
+    constructions,
+    dashboard,
+    evaluation,
+    heads,
+    recipes,
+    reproduce,
+    store,
+    training,
+    views,
+)
 from workbench.files import as_workbench_error
 from workbench.interrupts import handle_stopping, restore
 
@@ -36,12 +47,14 @@ for verb in (
     captures.captures,
     captures.rm_capture,
     views.export_view,
+    heads.heads,
     reproduce.reproduce,
     dashboard.demo,
     dashboard.app,
     recipes.bench,
 ):
     app.command()(verb)
+app.command("schema")(heads.schema_of)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

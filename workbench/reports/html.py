@@ -12,6 +12,8 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from workbench.content.base import About
+
 STYLESHEET = "report.css"
 
 
@@ -73,6 +75,12 @@ class Document:
         self._parts.append(
             f'<figure role="group" aria-label="{text(finding)}">{body}<figcaption>{text(finding)}</figcaption></figure>'
         )
+
+    def about(self, about: About) -> None:
+        """Add how the report came about: versions, seed, device and date."""
+        self.subheading("Versions")
+        rows = [*about.versions.items(), ("seed", about.seed), ("device", about.device), ("created", about.created)]
+        self.table(["what", "value"], rows)
 
     def preformatted(self, content: str) -> None:
         """Add a block of code."""
