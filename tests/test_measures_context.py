@@ -242,6 +242,7 @@ def test_scores_are_what_their_formulas_say() -> None:
                 inside = [k for k in candidates if relations.a <= k <= relations.a + relations.n]
                 if source not in candidates and candidates:
                     sums["aligned.conflict"].append(weights[q, source])
+                    sums["aligned.near"].append(weights[q, source - 1 : source + 2].sum())
                     sums["induction.conflict"].append(weights[q, candidates].sum())
                 if sample.kind != "plain" or not candidates:
                     continue
@@ -256,6 +257,17 @@ def test_scores_are_what_their_formulas_say() -> None:
     for name, estimate in scores.items():
         assert estimate.rows == len(sums[name]) > 0, name
         assert estimate.value == pytest.approx(np.mean(sums[name]), rel=1e-5), name
+
+
+def test_a_blunt_aligned_head_stays_near_the_source_where_context_points_elsewhere() -> None:
+    def blunt(relations: Relations) -> np.ndarray:
+        pattern = on_source(relations)
+        return (np.roll(pattern, -1, axis=2) + pattern + np.roll(pattern, 1, axis=2)) / 3
+
+    aligned = values(feed(blunt, samples_of(alphabet=100, lengths=(30,))))
+    context = values(feed(on_candidates(1), samples_of(alphabet=100, lengths=(30,))))
+    assert aligned["aligned.near"] == pytest.approx(1) and aligned["aligned.conflict"] == pytest.approx(1 / 3)
+    assert context["aligned.near"] < 0.2
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64])

@@ -45,24 +45,28 @@ _NO_CHOICE = "no scored row of a plain string has two candidates of the chosen o
 
 @MEASURES.register("context")
 class Context:
-    """Scores `aligned.*` and `induction.*`, each a mean over rows as the module's docstring names them ([C2D] 3.3).
-
-    `aligned.mass`: weight on the true source, all scored rows of plain strings. Chance: 1 / visible keys.
-    `aligned.conflict`: the same on conflict rows.
-    `aligned.near`: weight on the true source and the keys next to it, conflict rows: a blunt aligned head reaches over
-    to its neighbours, and which of them it prefers may depend on their tokens. Chance: their share of the keys.
-    `aligned.share`: on shared rows, w(true source) / sum of w over the c candidates in the source string, B1 included
-    (those in the copy are left out: a head may prefer the source without knowing the position). Chance: 1 / c.
-    `induction.mass`: weight on all candidates, rows of plain strings that have one. Chance: their share of the keys.
-    `induction.conflict`: the same on conflict rows.
-    `induction.wrong`: 1 - `aligned.share`. Chance: (c - 1) / c.
-    `induction.m`: the order, 1 to 8, all but `aligned.mass` rest on; its interval is that of the choice on resampled
-    strings.
-    Profiles [L, H, M], NaN without rows: `induction.lift`, lift(m); `aligned.lift`, (share - chance) / (1 - chance) of
-    `aligned.share` at every order: a soft induction head, which prefers longer contexts beyond its order too, has a
-    share above chance at low orders and falls towards it at high ones, an aligned head does not.
+    """Aligned and induction, each score a mean over rows as the module's docstring names them ([C2D] 3.3).
 
     Strings with an even key choose m, all scores but `aligned.mass` are measured on those with an odd key.
+
+    Scores:
+        aligned.mass: weight on the true source, all scored rows of plain strings; chance is 1 / visible keys.
+        aligned.conflict: the same on conflict rows.
+        aligned.near: weight on the true source and the keys next to it, conflict rows: a blunt aligned head reaches
+            over to its neighbours, and which it prefers may depend on their tokens. Chance: their share of the keys.
+        aligned.share: on shared rows, w(true source) / sum of w over the c candidates in the source string, B1 included
+            (those in the copy are left out: a head may prefer the source without knowing the position). Chance: 1 / c.
+        induction.mass: weight on all candidates, rows of plain strings that have one. Chance: their share of the keys.
+        induction.conflict: the same on conflict rows.
+        induction.wrong: 1 - aligned.share. Chance: (c - 1) / c.
+        induction.m: the order, 1 to 8, all but aligned.mass rest on; its interval is that of the choice on resampled
+            strings.
+
+    Profiles:
+        induction.lift: [L, H, M] lift(m); NaN without rows, as in the next.
+        aligned.lift: [L, H, M] (share - chance) / (1 - chance) of aligned.share at every order: a soft induction head,
+            which prefers longer contexts beyond its order too, has a share above chance at low orders and falls towards
+            it at high ones, an aligned head does not.
     """
 
     def __init__(self, heads: tuple[int, ...]) -> None:

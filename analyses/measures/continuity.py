@@ -42,15 +42,17 @@ class Continuity:
     is below half of the usual. A break is the first of RUN broken rows in a row. Strings count that have more than
     FIRST tokens and a stripe to begin with: a margin of at least STRIPE in most of the first rows.
 
-    Scores, for locator and aligned:
-        *.margin: mean over rows of the margin, in nats, cut at +-LIMIT; chance is 0.
-        *.coverage: share of rows whose margin is at least STRIPE.
-        *.continuity: sum over strings of rows before the break / sum of rows, by margin; 1 is unbroken.
-        *.continuity.mass: the same by mass.
-        *.break, *.break.mass: median index of the break over the strings that have one.
+    Scores:
+        locator.margin, aligned.margin: mean over rows of the margin, in nats, cut at +-LIMIT; chance is 0.
+        locator.coverage, aligned.coverage: share of rows whose margin is at least STRIPE.
+        locator.continuity, aligned.continuity: sum over strings of rows before the break / sum of rows, by margin; 1 is
+            unbroken.
+        locator.continuity.mass, aligned.continuity.mass: the same by mass.
+        locator.break, aligned.break: median index of the break, by margin, over the strings that have one.
+        locator.break.mass, aligned.break.mass: the same by mass.
 
     Profiles:
-        *.margins: [L, H, R] mean margin by index over the strings that have it.
+        locator.margins, aligned.margins: [L, H, R] mean margin by index over the strings that have it.
     """
 
     def __init__(self, heads: tuple[int, ...]) -> None:

@@ -42,20 +42,23 @@ _NO_DUPLICATE = "no row of a plain string sees an earlier occurrence of its toke
 
 @MEASURES.register("offsets")
 class Offsets:
-    """Scores `lookback.*`, `sink.mass`, `self.mass`, `duplicate.*` and `entropy`, on rows named in the module.
-
-    `lookback.k`: the offset, 1 to 16, whose least lift over lengths is largest; its interval is that of the choice on
-    resampled strings.
-    `lookback.mass`: mean weight k back at the length where it lifts least. Chance: mean of 1 / visible keys there.
-    `sink.mass`: mean weight on the first token in the segment where it lifts less. Chance: as above.
-    `self.mass`: the same of the query's own position. Not measurable under a strict mask.
-    `duplicate.mass`: mean mass on earlier occurrences of the query's token, rows that see one, and something else.
-    Chance: mean of their share of visible keys.
-    `duplicate.lift`: (mass - chance) / (1 - chance) of that, as half of the keys are duplicates in a binary string.
-    `entropy`: mean of -sum w log w / log(visible keys), 1 for a uniform head.
-    Profile `lookback` [L, H, F]: least lift over lengths at every offset, on the strings that choose; NaN without rows.
+    """Look-back, sink, self, duplicates and entropy, on rows named in the module.
 
     Strings with an even key choose k, those with an odd key score it.
+
+    Scores:
+        lookback.k: the offset, 1 to 16, whose least lift over lengths is largest; its interval is that of the choice on
+            resampled strings.
+        lookback.mass: mean weight k back at the length where it lifts least; chance is the mean of 1 / visible keys.
+        sink.mass: mean weight on the first token in the segment where it lifts less; chance as above.
+        self.mass: the same of the query's own position; not measurable under a strict mask.
+        duplicate.mass: mean mass on earlier occurrences of the query's token, rows that see one, and something else;
+            chance is the mean of their share of visible keys.
+        duplicate.lift: (mass - chance) / (1 - chance) of that, as half of the keys are duplicates in a binary string.
+        entropy: mean of -sum w log w / log(visible keys), 1 for a uniform head.
+
+    Profiles:
+        lookback: [L, H, F] least lift over lengths at every offset, on the strings that choose; NaN without rows.
     """
 
     def __init__(self, heads: tuple[int, ...]) -> None:

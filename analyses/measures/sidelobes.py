@@ -45,9 +45,10 @@ def sidelobes(
     shares add up to 1. Its wavelength is 2 pi / (theta_j * mean step of its coordinate from token to token), at
     least 2, since offsets are whole numbers: faster turns look like slower ones.
 
-    - periodic.planes: sum of the shares of the planes whose wavelength is within ALIKE of the profile's period
-      (`periodicity.py`). Chance is the share of all planes that are.
-    - periodic.wavelength: of the plane with the largest share, in tokens.
+    Scores:
+        periodic.planes: sum of the shares of the planes whose wavelength is within ALIKE of the profile's period
+            (`periodicity.py`). Chance is the share of all planes that are.
+        periodic.wavelength: of the plane with the largest share, in tokens.
 
     Args:
         model: any; layers whose scheme does not rotate are not measurable.

@@ -144,7 +144,7 @@ class CheckpointContent(Content):
 
     step: int
     heads: tuple[HeadContent, ...]
-    exact_match: float | None = Field(None, description="in the training's own evaluation at that step")
+    exact_match: float | None = Field(None, description="within the training range, in training's newest evaluation")
 
 
 @SCHEMAS.register("heads-history")

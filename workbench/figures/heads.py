@@ -151,6 +151,7 @@ def effect_bars(heads: Sequence[HeadContent], *, named: bool = True) -> go.Figur
             mode="markers",
             name={"effect": "intervention", "control": "its control"}[which],
             marker={"color": color, "symbol": symbol, "size": 9},
+            cliponaxis=False,
             error_x={
                 "type": "data",
                 "symmetric": False,
@@ -192,10 +193,11 @@ def history_lines(content: HistoryContent, *, title: str = "When heads form") ->
     figure = make_subplots(
         rows=len(last), cols=1, shared_xaxes=True, vertical_spacing=0.3 / len(last), subplot_titles=titles
     )
+    deciding = list(dict.fromkeys(e.score for head in last for e in head.evidence if e.condition is not None))
     for at, head in enumerate(last):
         names = [evidence.score for evidence in head.evidence if evidence.condition is not None]
-        for number, name in enumerate(names):
-            color, dash = LINES[number % len(LINES)]
+        for name in names:
+            color, dash = LINES[deciding.index(name) % len(LINES)]
             figure.add_scatter(
                 x=steps,
                 y=[_value(checkpoint.heads[at], name) for checkpoint in content.checkpoints],

@@ -8,11 +8,11 @@ from models.errors import UsageError
 from models.tasks import CopyTask
 from workbench.content.base import About
 from workbench.content.heads import CheckpointContent, HeadContent, HistoryContent
-from workbench.records import read_records
+from workbench.records import mean_exact_match, read_records
 from workbench.reports.heads import head_content, rules_content, strings_content
 from workbench.runs import Run
 from workbench.subjects import load_run
-from workbench.train import library_versions
+from workbench.train import library_versions, stored_recipe
 
 
 def follow(
@@ -45,7 +45,7 @@ def follow(
             f"run {run.id} kept {len(steps)} checkpoints, and it takes two to follow heads; train with "
             "--set train.keep_checkpoints=true --set train.checkpoint_every=N"
         )
-    exact = _exact_match(run)
+    exact = _exact_match(run, steps)
     checkpoints: list[CheckpointContent] = []
     report: HeadReport | None = None
     for done, step in enumerate(steps):
@@ -66,7 +66,7 @@ def follow(
             progress=say,
         )
         heads = tuple(head_content(report, index) for index in range(len(report.labels)))
-        checkpoints.append(CheckpointContent(step=step, heads=heads, exact_match=exact.get(step)))
+        checkpoints.append(CheckpointContent(step=step, heads=heads, exact_match=exact[step]))
     assert report is not None
     return HistoryContent(
         subject=run.id,
@@ -102,11 +102,12 @@ def finding(checkpoints: Sequence[CheckpointContent]) -> str:
     return "; ".join(said(index, head) for index, head in enumerate(checkpoints[-1].heads))
 
 
-def _exact_match(run: Run) -> dict[int, float]:
-    """Mean exact match in training's own evaluations, by step."""
-    found = {}
-    for record in read_records(run.path)[0]:
-        scores = record.get("evaluation")
-        if scores:
-            found[int(record["step"])] = sum(score["exact_match"] for score in scores) / len(scores)
+def _exact_match(run: Run, steps: Sequence[int]) -> dict[int, float | None]:
+    """Mean exact match within the training range by training's newest evaluation up to each step, None before any."""
+    evaluated = [record for record in read_records(run.path)[0] if record.get("evaluation")]
+    lengths = stored_recipe(run).task.lengths
+    found: dict[int, float | None] = {}
+    for step in steps:
+        newest = [record for record in evaluated if record["step"] <= step][-1:]
+        found[step] = mean_exact_match(newest[0]["evaluation"], lengths) if newest else None
     return found
