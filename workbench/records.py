@@ -73,10 +73,10 @@ def last_record(path: Path, tail: int = 65_536) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - tail))
-            records = _records(file.read().splitlines())
+            lines = file.read().splitlines()
     except OSError:
         return {}
-    return records[-1] if records else {}
+    return next((records[0] for line in reversed(lines) if (records := _records([line]))), {})
 
 
 def last_evaluation(path: Path) -> list[dict[str, Any]]:

@@ -5,8 +5,10 @@ data.py       what is read from disk, cached
 selection.py  ViewState + data -> the run, capture, string, head and row that are shown
 regions.py    parts of a page that follow the address
 overviews.py  overviews of long strings, computed in the background
+live_models.py  models that Playground and Intervene run, loaded in the background; gate.py keeps requests out meanwhile
 thumbnails.py, token_view.py, exports.py  what is served beside the pages: small maps, CircuitsVis, files to keep
 shell.py      the frame around every page; pages/ the pages; assets/ style and keys
+jobs.py       trainings and measurements that a page starts, as processes of their own
 guard.py      what a local server must refuse
 """
 
@@ -21,6 +23,7 @@ from werkzeug.serving import make_server
 from models.errors import UsageError
 from workbench.dashboard import exports, guard, shell, thumbnails, token_view
 from workbench.dashboard.data import Data
+from workbench.dashboard.jobs import farewell
 from workbench.dashboard.pages import PAGES
 from workbench.ports import DEFAULT_PORT, HOST, require_free
 from workbench.runs import Store
@@ -29,8 +32,8 @@ from workbench.runs import Store
 def create_app(store: Store | str | Path | None = None) -> Dash:
     """Return the dashboard over `store` (default: COPY_WORKBENCH_STORE, else ./runs); `.server` is a WSGI application.
 
-    Nothing is loaded from outside, debug is off, and torch is never imported. numpy's matrix products use one thread
-    from now on.
+    Nothing is loaded from outside and debug is off; torch is imported when Playground or Intervene is first opened.
+    numpy's matrix products use one thread from now on.
     """
     # A page's matrix products are small: a second thread costs more than it brings as soon as the cores are shared,
     # and pooled views spread over the cores by themselves.
@@ -88,3 +91,5 @@ def serve(store: Store | str | Path | None = None, port: int = DEFAULT_PORT, ope
     finally:
         listening.server_close()
         app.server.extensions["workbench"].close()
+        for line in farewell(app):
+            print(line, flush=True)

@@ -119,7 +119,7 @@ class Data:
 
     def run(self, run_id: str) -> RunRow:
         """Return one run. Raises UsageError for an id that is not in the store, WorkbenchError for a damaged run."""
-        return self._row(self._open(run_id))
+        return self._row(self.opened(run_id))
 
     def _list(self) -> list[Run]:
         read_at, runs = self._listed
@@ -128,13 +128,14 @@ class Data:
             self._listed = (time.monotonic(), runs)
         return runs
 
-    def _open(self, run_id: str) -> Run:
+    def opened(self, run_id: str) -> Run:
+        """Return the folder of a run; raises as `run` does."""
         listed = next((run for run in self._list() if run.id == run_id and run.readable), None)
         return listed or self.store.open(run_id)
 
     def _row(self, run: Run) -> RunRow:
         files = ("run.json", "config.toml", "evaluation.json", "captures")
-        key = (run.id, *(_stamp(run.path / name) for name in files), run.readable)
+        key = (run.id, *(stamp_of(run.path / name) for name in files), run.readable)
         details = dict(self._details.get(key, lambda: _details(run))) if run.readable else {}
         if details and details["exact_match"] is None:
             scores = self._metrics_of(run.path, details["train_lengths"]).last_evaluation
@@ -149,15 +150,15 @@ class Data:
 
     def metrics_stamp(self, row: RunRow) -> Stamp:
         """Return what changes whenever a run reports something."""
-        return _stamp(self.store.path_of(row.id) / "metrics.jsonl")
+        return stamp_of(self.store.path_of(row.id) / "metrics.jsonl")
 
     def evaluation_stamp(self, row: RunRow) -> Stamp:
         """Return what changes whenever a run is evaluated."""
-        return _stamp(self.store.path_of(row.id) / "evaluation.json")
+        return stamp_of(self.store.path_of(row.id) / "evaluation.json")
 
     def length_curves(self, row: RunRow) -> list[LengthCurve]:
         """Return a run's length generalisation, one curve a distribution; none where it was not evaluated."""
-        evaluation = self._open(row.id).evaluation
+        evaluation = self.opened(row.id).evaluation
         by_distribution: dict[str, list[dict[str, Any]]] = {}
         for score in evaluation["results"] if evaluation else []:
             if _is_score(score):
@@ -177,13 +178,13 @@ class Data:
 
     def capture(self, run_id: str, capture_id: str) -> Capture:
         """Open a capture of a run. Raises UsageError for a name that is none, WorkbenchError for a damaged one."""
-        folder = self._open(run_id).capture_path(capture_id)
-        return self._captures.get((folder, _stamp(folder / ABOUT_FILE)), lambda: open_capture(folder))
+        folder = self.opened(run_id).capture_path(capture_id)
+        return self._captures.get((folder, stamp_of(folder / ABOUT_FILE)), lambda: open_capture(folder))
 
     def string(self, capture: Capture, index: int) -> CapturedString:
         """Return one string of a capture."""
         return self._strings.get(
-            (capture.folder, _stamp(capture.folder / ABOUT_FILE), index), lambda: capture.string(index)
+            (capture.folder, stamp_of(capture.folder / ABOUT_FILE), index), lambda: capture.string(index)
         )
 
     def map_view(
@@ -195,7 +196,7 @@ class Data:
             Pending: the overview it is taken from is being computed.
         """
         part = (rows.start, rows.stop, cols.start, cols.stop, cells)
-        stamp = _stamp(capture.folder / ABOUT_FILE)
+        stamp = stamp_of(capture.folder / ABOUT_FILE)
         string = self.string(capture, index)
 
         def draw() -> MapView:
@@ -221,19 +222,19 @@ class Data:
         side = min(rows.stop - rows.start, cols.stop - cols.start)
         if side <= AT_ONCE:  # also where the other side is long: 0.3 s for 20,000
             return string.head(layer, head).pooled(rows, cols, cells)
-        pyramid = self._overviews.get(_stamp(capture.folder / ABOUT_FILE), string, layer, head)
+        pyramid = self._overviews.get(stamp_of(capture.folder / ABOUT_FILE), string, layer, head)
         # Never finer than the pyramid, since what is finer would take long to compute: at least 400 bins are left.
         return overview.view(string, layer, head, rows, cols, min(cells, (side - 1) // pyramid.widths[0]), pyramid)
 
     def overview_share(self, capture: Capture, index: int, layer: int, head: int) -> float | None:
         """Return how much of the overview of a head is computed; None where none is being computed."""
         string = self.string(capture, index)
-        return self._overviews.share(_stamp(capture.folder / ABOUT_FILE), string, layer, head)
+        return self._overviews.share(stamp_of(capture.folder / ABOUT_FILE), string, layer, head)
 
     def has_map(self, capture: Capture, index: int, layer: int, head: int) -> bool:
         """Whether a whole map is ready to be drawn: its overview is kept, or the string needs none."""
         string = self.string(capture, index)
-        stamp = _stamp(capture.folder / ABOUT_FILE)
+        stamp = stamp_of(capture.folder / ABOUT_FILE)
         return len(string.tokens) <= AT_ONCE or self._overviews.has(stamp, string, layer, head)
 
 
@@ -307,7 +308,7 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else float("nan")
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp_of(path: Path) -> Stamp:
     """Return modification time and size, (0, 0) for a file that is not there."""
     try:
         status = path.stat()

@@ -101,6 +101,17 @@ def swatch(scheme: str, label: bool = True, repeat: int = 0) -> Component:
     return html.Span([mark, style.label] if label else [mark], className="scheme")
 
 
+def mark(marker: str, color: str) -> str:
+    """Return the address of a figure's marker as a picture of 12 x 12, for tables beside the figure."""
+    shape = _SHAPES.get(marker.removesuffix("-open")) or _polygon(marker.removesuffix("-open"))
+    filled = "none" if marker.endswith("-open") else color
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12"><path d="{shape}" fill="{filled}" '
+        f'stroke="{color}"/></svg>'
+    )
+    return _data_uri(svg)
+
+
 def ago(seconds: float) -> str:
     """Return an age in the largest unit that fits: "now", "4 min", "3 h", "12 d"."""
     if seconds < 60:
@@ -125,6 +136,10 @@ def _swatch_uri(style: SchemeStyle) -> str:
         f'stroke-width="2" stroke-dasharray="{dash[style.dash]}"/><path transform="translate(9 0)" d="{shape}" '
         f'fill="{filled}" stroke="{style.color}"/></svg>'
     )
+    return _data_uri(svg)
+
+
+def _data_uri(svg: str) -> str:
     return "data:image/svg+xml;base64," + b64encode(svg.encode()).decode()
 
 
@@ -132,6 +147,7 @@ def _polygon(marker: str) -> str:
     points = {
         "triangle-up": "6,1 11,10 1,10",
         "triangle-down": "1,2 11,2 6,11",
+        "triangle-left": "1,6 10,1 10,11",
         "pentagon": "6,1 11,5 9,11 3,11 1,5",
         "hexagon": "6,.5 11,3 11,9 6,11.5 1,9 1,3",
         "x": "1,3 3,1 6,4 9,1 11,3 8,6 11,9 9,11 6,8 3,11 1,9 4,6",

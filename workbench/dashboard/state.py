@@ -18,12 +18,24 @@ from workbench.files import NEW_NAME
 
 MAX_QUERY = 8192
 _MAX_RUNS = 50
+_LONGEST_SCORE = 80
+_LONGEST_TEXT = 6000  # characters of a typed string
+_MAX_HEADS = 1024
+
+# What a table of heads can be sorted by; with "-" before it, the other way round.
+SORTS = ("head", "label", "margin", "certain", "scores", "intervention")
 
 # Choosing one thing forgets what only made sense for the thing before it.
 _FORGETS = {
-    "run": ("capture", "string", "row", "zoom"),
-    "capture": ("string", "row", "zoom"),
-    "string": ("row", "zoom"),
+    "run": ("capture", "string", "row", "zoom", "step", "heads"),
+    "capture": ("string", "row", "zoom", "text"),
+    "string": ("row", "zoom", "text"),
+    "input": ("row", "text"),
+    "distribution": ("row", "text"),
+    "length": ("row", "text"),
+    "seed": ("row", "text"),
+    "period": ("row", "text"),
+    "flip": ("row", "text"),
 }
 
 
@@ -102,6 +114,38 @@ def _one_of(*allowed: str) -> _Codec:
     return _Codec(read)
 
 
+def _read_score(text: str) -> str:
+    if not text.isprintable() or not 0 < len(text) <= _LONGEST_SCORE:
+        raise ValueError("the name of a score, as locator.mass")
+    return text
+
+
+def _read_text(text: str) -> str:
+    if len(text) > _LONGEST_TEXT or not re.fullmatch(r"[0-9]+([ .,]+[0-9]+)*", text.strip(), re.ASCII):
+        raise ValueError(f"tokens as digits, 0110, or numbers with dots between, 12.7.3; {_LONGEST_TEXT:,} at most")
+    return re.sub(r"[ .,]+", ".", text.strip())
+
+
+def _read_share(text: str) -> float:
+    if not re.fullmatch(r"(0|1|0?\.[0-9]{1,6}|1\.0{1,6})", text, re.ASCII):
+        raise ValueError("a number from 0 to 1, as 0.1")
+    return float(text)
+
+
+def _read_heads(text: str) -> tuple[tuple[int, int], ...]:
+    parts = text.split(",")
+    if len(parts) > _MAX_HEADS or not all(re.fullmatch(r"[0-9]{1,4}\.[0-9]{1,4}", part, re.ASCII) for part in parts):
+        raise ValueError(f"layer.head, separated by commas, as 0.1,1.0; at most {_MAX_HEADS}")
+    pairs = (part.split(".") for part in parts)
+    return tuple(sorted({(int(layer), int(head)) for layer, head in pairs}))
+
+
+def _read_keys(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z-]{0,39}(\([1-9][0-9]?\))?", text, re.ASCII):
+        raise ValueError("a class of keys, as anchors or wrong-candidates(2)")
+    return text
+
+
 def _read_switch(text: str) -> bool:
     if text not in ("on", "off"):
         raise ValueError("on or off")
@@ -112,7 +156,12 @@ _RUN_ID = _Codec(_read_id)
 _IDS = _Codec(_read_ids, ",".join)
 _COUNT = _Codec(_read_count)
 _ZOOM = _Codec(read_zoom, write_zoom)
+_SCORE = _Codec(_read_score)
 _SWITCH = _Codec(_read_switch, lambda on: "on" if on else "off")
+_TEXT = _Codec(_read_text)
+_SHARE = _Codec(_read_share, lambda value: f"{value:.6f}".rstrip("0").rstrip("."))
+_HEADS = _Codec(_read_heads, lambda heads: ",".join(f"{layer}.{head}" for layer, head in heads))
+_KEYS = _Codec(_read_keys)
 
 
 @dataclass(frozen=True)
@@ -131,6 +180,19 @@ class ViewState:
         palette: the colour scale.
         source: whether the true source is drawn over the map.
         tab: the pattern as a map, or token by token.
+        step: the step whose report on the heads is shown.
+        score: the score that is drawn by layer and head.
+        sort: what the table of heads is sorted by.
+        pane: what is drawn of the heads: a score of each, the space of all scores, or how they formed.
+        input: what a model is run on: a captured string, a generated one, or a batch of generated ones.
+        text: a typed string, in place of the one that `input` stands for.
+        distribution, length, seed, period, flip: of generated strings; None is what the run was trained on.
+        count: strings of a batch.
+        mode: the copy that is shown: teacher-forced, free-running, or both.
+        heads: those that are intervened on, (layer, head); None for none.
+        way: how what they write is replaced; see `analyses.ablation.WAYS`.
+        keys: the keys that they no longer attend to, see `analyses.knockout.CLASSES`; None to ablate instead.
+        how: whether attention that is knocked out goes to the other keys (mask) or is lost (zero).
     """
 
     run: str | None = field(default=None, metadata={"codec": _RUN_ID})
@@ -145,6 +207,23 @@ class ViewState:
     palette: str = field(default="cividis", metadata={"codec": _one_of("cividis", "viridis")})
     source: bool = field(default=True, metadata={"codec": _SWITCH})
     tab: str = field(default="map", metadata={"codec": _one_of("map", "tokens")})
+    step: int | None = field(default=None, metadata={"codec": _COUNT})
+    score: str | None = field(default=None, metadata={"codec": _SCORE})
+    sort: str = field(default="head", metadata={"codec": _one_of(*SORTS, *(f"-{name}" for name in SORTS))})
+    pane: str = field(default="scores", metadata={"codec": _one_of("scores", "space", "history")})
+    input: str = field(default="captured", metadata={"codec": _one_of("captured", "generated", "batch")})
+    text: str | None = field(default=None, metadata={"codec": _TEXT})
+    distribution: str | None = field(default=None, metadata={"codec": _RUN_ID})
+    length: int | None = field(default=None, metadata={"codec": _COUNT})
+    seed: int = field(default=0, metadata={"codec": _COUNT})
+    period: int | None = field(default=None, metadata={"codec": _COUNT})
+    flip: float | None = field(default=None, metadata={"codec": _SHARE})
+    count: int = field(default=16, metadata={"codec": _COUNT})
+    mode: str = field(default="both", metadata={"codec": _one_of("forced", "free", "both")})
+    heads: tuple[tuple[int, int], ...] | None = field(default=None, metadata={"codec": _HEADS})
+    way: str = field(default="zero", metadata={"codec": _one_of("zero", "mean", "resample", "same-place")})
+    keys: str | None = field(default=None, metadata={"codec": _KEYS})
+    how: str = field(default="mask", metadata={"codec": _one_of("mask", "zero")})
 
     def change(self, **changes: Any) -> "ViewState":
         """Return the view with `changes`, forgetting what depended on a choice that changed.

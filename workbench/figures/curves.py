@@ -77,6 +77,8 @@ def training_curves(curves: Sequence[TrainingCurve], *, title: str) -> go.Figure
         seen[curve.scheme] = repeat + 1
         line = {"color": style.color, "dash": style.dash, "width": _WIDTHS[min(repeat, 3)]}
         common = {"name": markup_id(curve.run), "legendgroup": curve.run, "showlegend": False}
+        # A subplot that has no point at all makes plotly draw paths to NaN; one point that is none prevents it.
+        evaluated = (curve.evaluated, curve.exact_match) if len(curve.evaluated) else ([None], [None])
         figure.add_trace(
             go.Scatter(
                 x=curve.steps, y=curve.losses, mode="lines", line=line, **common,
@@ -86,7 +88,7 @@ def training_curves(curves: Sequence[TrainingCurve], *, title: str) -> go.Figure
         )  # fmt: skip
         figure.add_trace(
             go.Scatter(
-                x=curve.evaluated, y=curve.exact_match, mode="lines+markers", line=line,
+                x=evaluated[0], y=evaluated[1], mode="lines+markers", line=line,
                 marker=_marker(curve.scheme, repeat), **common,
                 hovertemplate="step %{x:,}<br>exact match %{y:.3f}<extra>%{fullData.name}</extra>",
             ),

@@ -1,4 +1,7 @@
-"""Reports that a run keeps, so that the dashboard shows them: `reports/heads-<step>.json` and `heads-history.json`."""
+"""Reports that a run keeps, so that the dashboard shows them.
+
+`reports/heads-<step>.json`, `heads-history.json`, `failures-<step>.json`.
+"""
 
 import re
 from pathlib import Path
@@ -8,6 +11,7 @@ from pydantic import ValidationError
 
 from models.errors import WorkbenchError
 from workbench.content.base import Content
+from workbench.content.failures import FailuresContent
 from workbench.content.heads import HeadsContent, HistoryContent
 from workbench.files import reporting, write_text
 from workbench.runs import Run
@@ -17,6 +21,7 @@ C = TypeVar("C", bound=Content)
 FOLDER = "reports"
 _HEADS = re.compile(r"heads-(\d{1,12})\.json", re.ASCII)
 _HISTORY = "heads-history.json"
+_FAILURES = re.compile(r"failures-(\d{1,12})\.json", re.ASCII)
 
 
 def keep(run: Run, content: HeadsContent) -> Path:
@@ -29,6 +34,11 @@ def keep_history(run: Run, content: HistoryContent) -> Path:
     return _write(history_file(run), content)
 
 
+def keep_failures(run: Run, content: FailuresContent) -> Path:
+    """Keep a report on failures, in place of an earlier one of that step; WorkbenchError where it cannot be."""
+    return _write(failures_file(run, content.step), content)
+
+
 def heads_file(run: Run, step: int) -> Path:
     """Where the report on the heads at a step is kept."""
     return run.path / FOLDER / f"heads-{step:08d}.json"
@@ -39,13 +49,19 @@ def history_file(run: Run) -> Path:
     return run.path / FOLDER / _HISTORY
 
 
+def failures_file(run: Run, step: int) -> Path:
+    """Where the report on the failures at a step is kept."""
+    return run.path / FOLDER / f"failures-{step:08d}.json"
+
+
 def kept_steps(run: Run) -> list[int]:
     """Steps that a report on the heads was kept for, ascending."""
-    try:
-        names = [path.name for path in (run.path / FOLDER).iterdir()]
-    except OSError:
-        return []
-    return sorted(int(match[1]) for match in map(_HEADS.fullmatch, names) if match)
+    return _steps(run, _HEADS)
+
+
+def kept_failures_steps(run: Run) -> list[int]:
+    """Steps that a report on the failures was kept for, ascending."""
+    return _steps(run, _FAILURES)
 
 
 def kept_heads(run: Run, step: int) -> HeadsContent:
@@ -53,10 +69,23 @@ def kept_heads(run: Run, step: int) -> HeadsContent:
     return _read(heads_file(run, step), HeadsContent, f"workbench heads {run.id}")
 
 
+def kept_failures(run: Run, step: int) -> FailuresContent:
+    """The report on the failures at a step; WorkbenchError where there is none or it is damaged."""
+    return _read(failures_file(run, step), FailuresContent, f"workbench failures {run.id} --checkpoint {step}")
+
+
 def kept_history(run: Run) -> HistoryContent | None:
     """The report over checkpoints, None where there is none; WorkbenchError where it is damaged."""
     path = history_file(run)
     return _read(path, HistoryContent, f"workbench heads {run.id} --checkpoints") if path.is_file() else None
+
+
+def _steps(run: Run, pattern: re.Pattern[str]) -> list[int]:
+    try:
+        names = [path.name for path in (run.path / FOLDER).iterdir()]
+    except OSError:
+        return []
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
 
 def _write(path: Path, content: Content) -> Path:

@@ -52,6 +52,22 @@
     follow(event);
   });
 
+  // A page says which of its links a key follows by aria-keyshortcuts. What is typed into a field stays there.
+  var FIELDS = "input, textarea, select, iframe, [contenteditable], [role=listbox], [role=option], [role=combobox], " +
+    "[role=menu], [role=dialog], .dash-dropdown, .dash-dropdown-content";
+
+  function followKey(event) {
+    if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) { return; }
+    if (event.target.closest && event.target.closest(FIELDS)) { return; }
+    var keyed = Array.from(document.querySelectorAll("a[aria-keyshortcuts]"));
+    var follows = keyed.find(function (link) { return link.getAttribute("aria-keyshortcuts") === event.key; });
+    var arrows = keyed.some(function (link) { return link.getAttribute("aria-keyshortcuts").indexOf("Arrow") === 0; });
+    // At an edge, where a key leads nowhere, it must not scroll the page either.
+    if (follows || (arrows && event.key.indexOf("Arrow") === 0)) { event.preventDefault(); }
+    if (follows) { follows.click(); }
+  }
+
+  document.addEventListener("keydown", followKey);
   document.addEventListener("keydown", function (event) {
     if (event.key === " " && event.target.getAttribute("role") === "checkbox") {
       event.preventDefault();
@@ -172,6 +188,20 @@
     entitle: function (links, path) {
       var current = document.querySelector("#nav a[aria-current]");
       document.title = (current ? current.textContent + " · " : "") + "Copy Workbench";
+      return window.dash_clientside.no_update;
+    },
+
+    // The selected row of a table is scrolled into its box, below the headings; the page stays where it is.
+    reveal: function () {
+      requestAnimationFrame(function () {
+        var row = document.querySelector(".scroll tr.current");
+        var box = row && row.closest(".scroll");
+        if (!box) { return; }
+        var head = box.querySelector("thead"), covered = head ? head.offsetHeight : 0;
+        var above = row.offsetTop - covered - box.scrollTop;
+        var below = row.offsetTop + row.offsetHeight - box.clientHeight - box.scrollTop;
+        if (above < 0) { box.scrollTop += above; } else if (below > 0) { box.scrollTop += below; }
+      });
       return window.dash_clientside.no_update;
     },
 

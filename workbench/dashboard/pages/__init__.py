@@ -4,8 +4,11 @@ from models.registry import Registry
 from workbench.dashboard.pages.attention import ATTENTION
 from workbench.dashboard.pages.base import Page
 from workbench.dashboard.pages.coordinates import COORDINATES
+from workbench.dashboard.pages.heads import HEADS
+from workbench.dashboard.pages.intervene import INTERVENE
+from workbench.dashboard.pages.playground import PLAYGROUND
 from workbench.dashboard.pages.runs import RUNS
 
 PAGES: Registry[Page] = Registry("page")
-for page in (RUNS, ATTENTION, COORDINATES):
+for page in (RUNS, ATTENTION, HEADS, COORDINATES, PLAYGROUND, INTERVENE):
     PAGES.register(page.path)(page)

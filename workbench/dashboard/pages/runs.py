@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,9 +10,13 @@ from dash import Dash, Output, dcc, html
 from dash.development.base_component import Component
 
 from workbench.dashboard.data import Data, RunRow
+from workbench.dashboard.jobs import jobs_of
+from workbench.dashboard.pages import runs_heads, runs_train
 from workbench.dashboard.pages.base import Page
-from workbench.dashboard.parts import ago, link, message, panel, swatch, table
-from workbench.dashboard.regions import follow, memory
+from workbench.dashboard.pages.heads_reports import Reports
+from workbench.dashboard.pages.runs_table import age, facts_of, runs_table
+from workbench.dashboard.parts import link, message, panel, swatch
+from workbench.dashboard.regions import EVERYTHING, follow, memory
 from workbench.dashboard.selection import no_runs
 from workbench.dashboard.state import ViewState
 from workbench.figures import LengthCurve, empty_figure, length_generalisation, training_curves
@@ -24,28 +27,6 @@ DRAWN_AT_MOST = 12
 _WHILE_TRAINING, _WHILE_IDLE = 1500, 5000  # milliseconds between looks at the store
 _PANELS_AT_MOST = 5
 
-# Icon, and what it means: status is never told by colour alone.
-STATUS = {
-    Status.FINISHED: ("✓", "finished"),
-    Status.TRAINING: ("▶", "training"),
-    Status.INTERRUPTED: ("‖", "interrupted"),
-    Status.FAILED: ("✕", "failed"),
-    Status.KILLED: ("✕", "killed"),
-    Status.UNREADABLE: ("!", "unreadable"),
-    Status.FOREIGN: ("?", "not a run"),
-}
-_COLUMNS = (
-    ("", "tick"),
-    ("Run", ""),
-    ("Status", ""),
-    ("Recipe", ""),
-    ("Scheme", ""),
-    ("Heads", ""),
-    ("Steps", "number"),
-    ("Exact match", "number"),
-    ("Age", "number"),
-    ("Look at", "look-at"),
-)
 _CONFIG = {
     "displaylogo": False,
     "displayModeBar": "hover",
@@ -59,7 +40,8 @@ def layout() -> Component:
     return html.Div(
         [
             dcc.Interval(id="runs-tick", interval=_WHILE_TRAINING),
-            *(memory(region) for region in ("runs-table", "runs-training", "runs-lengths")),
+            *(memory(region) for region in ("runs-table", "runs-training", "runs-lengths", "runs-heads")),
+            runs_train.train_panel(),
             html.Section(html.Div(id="runs-table", className="scroll"), className="panel", **{"aria-label": "Runs"}),
             html.Div(id="runs-key", className="key"),
             html.Div(
@@ -73,21 +55,29 @@ def layout() -> Component:
                 ],
                 className="curves",
             ),
+            html.Section(id="runs-heads", className="panel heads-formed", **{"aria-label": "Heads as they formed"}),
         ]
     )
 
 
 def register(app: Dash, data: Data) -> None:
     """Register the page's callbacks."""
+    jobs, reports = jobs_of(app, data), Reports(data)
+    runs_train.register(app, data, jobs)
 
-    def render_table(view: ViewState) -> tuple[Any, int]:
-        rows = data.runs()
-        interval = _WHILE_TRAINING if any(row.status is Status.TRAINING for row in rows) else _WHILE_IDLE
-        return (runs_table(rows, view, time.time()) if rows else message(no_runs(data))), interval
+    def render_table(view: ViewState, changed: int | None) -> tuple[Any, int]:
+        rows, started = data.runs(), jobs.all()
+        busy = any(row.status is Status.TRAINING for row in rows) or any(not job.outcome for job in started)
+        interval = _WHILE_TRAINING if busy else _WHILE_IDLE
+        if not rows:
+            return message(no_runs(data)), interval
+        facts = {row.id: facts_of(data, row) for row in rows if row.readable}
+        return runs_table(rows, view, time.time(), facts, started), interval
 
     def table_stamp(view: ViewState) -> str:
-        now = time.time()
-        return str([(row, _age(row.created, now)) for row in data.runs()])
+        now, rows = time.time(), data.runs()
+        listed = [(row, age(row.created, now), facts_of(data, row) if row.readable else None) for row in rows]
+        return str((listed, jobs.all()))
 
     follow(
         app,
@@ -97,6 +87,7 @@ def register(app: Dash, data: Data) -> None:
         render_table,
         stamp=table_stamp,
         tick="runs-tick",
+        also=runs_train.CHANGED,
     )
 
     def render_training(view: ViewState) -> tuple[go.Figure, Component]:
@@ -141,6 +132,19 @@ def register(app: Dash, data: Data) -> None:
         ("runs",),
         render_lengths,
         stamp=lambda view: str([(r.id, data.evaluation_stamp(r)) for r in drawn_runs(data.runs(), view)[0]]),
+        tick="runs-tick",
+    )
+
+    def render_heads(view: ViewState) -> tuple[list[Component]]:
+        return (runs_heads.formation(reports, drawn_runs(data.runs(), view)[0], view),)
+
+    follow(
+        app,
+        "runs-heads",
+        [Output("runs-heads", "children")],
+        EVERYTHING,
+        render_heads,
+        stamp=lambda view: runs_heads.stamp(reports, drawn_runs(data.runs(), view)[0]),
         tick="runs-tick",
     )
 
@@ -189,78 +193,6 @@ def key(rows: Sequence[RunRow], asked: bool, view: ViewState, missing: Sequence[
         entries.append(html.Span([mark, html.Bdi(row.id)], className="key-entry"))
         seen[row.scheme] += 1
     return html.Div([html.Div(lead, className="key-lead"), html.Div(entries, className="key-entries")])
-
-
-def runs_table(rows: Sequence[RunRow], view: ViewState, now: float) -> Component:
-    """Return the table of runs; every row is known by its id, so a new run never moves a tick."""
-    return table(
-        _COLUMNS, [_cells(row, view, now) for row in rows], "Runs in the store, newest first", className="runs"
-    )
-
-
-def _cells(row: RunRow, view: ViewState, now: float) -> list[Any]:
-    icon, text = STATUS[row.status]
-    status = html.Span(
-        [html.Span(icon, className="icon", **{"aria-hidden": "true"}), text],
-        className=f"status status-{row.status}",
-        title=row.message or "",
-    )
-    if not row.readable:
-        return ["", html.Bdi(row.id, className="id"), status, "–", "–", "–", "–", "–", "–", _reason(row)]
-    ticked = row.id in view.runs
-    tick = link(
-        html.Span("✓" if ticked else "", className="box", **{"aria-hidden": "true"}),
-        "/runs" + view.toggle_run(row.id).query(),
-        role="checkbox",
-        className="checkbox",
-        title="Draw this run's curves",
-        **{"aria-checked": "true" if ticked else "false", "aria-label": f"draw {row.id}"},
-    )
-    done = min(1.0, row.step / row.steps) if row.steps else 0.0
-    steps = html.Span(
-        [
-            f"{row.step:,}",
-            html.Span(f" / {row.steps:,}", className="quiet"),
-            html.Span(html.Span(style={"width": f"{100 * done:.1f}%"}), className="progress"),
-        ],
-        className="steps",
-    )
-    exact = "–" if row.exact_match is None else f"{row.exact_match:.2f}"
-    heads = " + ".join(map(str, row.heads)) if len(row.heads) <= 4 else f"{len(row.heads)} × {row.heads[0]}"
-    return [
-        tick,
-        html.Bdi(row.id, className="id"),
-        status,
-        row.recipe,
-        swatch(row.scheme) if row.scheme else "–",
-        heads or "–",
-        steps,
-        exact,
-        _age(row.created, now),
-        _links(row, view),
-    ]
-
-
-def _links(row: RunRow, view: ViewState) -> Component:
-    """Return links to the pages that show this run."""
-    if row.message:
-        return _reason(row)
-    if not row.captures:
-        return html.Span("no captures yet", className="quiet")
-    there = view.change(run=row.id).query()
-    number = _count(len(row.captures), "capture")
-    return html.Span(
-        [link("attention", "/attention" + there, title=number), " · ", link("coordinates", "/coordinates" + there)],
-        className="look",
-    )
-
-
-def _reason(row: RunRow) -> Component:
-    return html.Span(row.message, className="quiet reason", title=row.message)
-
-
-def _age(created: datetime | None, now: float) -> str:
-    return ago(max(0.0, now - created.timestamp())) if created else "–"
 
 
 def _count(number: int, what: str) -> str:

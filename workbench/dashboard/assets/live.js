@@ -1,0 +1,157 @@
+// Pages that run a model: tokens under the pointer or the focus, arrow keys, typing over the string, copying code.
+(function () {
+  "use strict";
+
+  var SETTLE = 40;  // milliseconds after which a token counts as pointed at
+
+  var reported = null, settling = null;
+
+  function report(at) {
+    clearTimeout(settling);
+    settling = setTimeout(function () {
+      if (at === reported || !document.getElementById("playground-row-bar")) { return; }
+      reported = at;
+      window.dash_clientside.set_props("playground-at", { data: at });
+    }, SETTLE);
+  }
+
+  function cellOf(event) {
+    return event.target.closest ? event.target.closest(".cell[data-k]") : null;
+  }
+
+  function go(changes) {
+    var query = new URLSearchParams(window.location.search);
+    Object.keys(changes).forEach(function (name) { query.set(name, changes[name]); });
+    window.dash_clientside.workbench.go(window.location.pathname + "?" + query.toString());
+  }
+
+  function row(cell) { return Math.floor(Number(cell.dataset.at) / 2); }
+
+  document.addEventListener("pointerover", function (event) {
+    var cell = cellOf(event);
+    if (cell && cell.dataset.at) { report(Number(cell.dataset.at)); return; }
+    if (!(event.target.closest && event.target.closest("[data-grid]")) && !document.querySelector(".cell:focus")) {
+      report(-1);
+    }
+  });
+
+  document.addEventListener("focusin", function (event) {
+    var cell = cellOf(event);
+    if (cell && cell.dataset.at) { report(Number(cell.dataset.at)); }
+  });
+
+  document.addEventListener("focusout", function (event) {
+    if (cellOf(event)) { report(-1); }
+  });
+
+  document.addEventListener("click", function (event) {
+    var cell = cellOf(event);
+    if (cell && cell.dataset.at) { go({ row: row(cell) }); return; }
+    var button = event.target.closest ? event.target.closest("[data-copies]") : null;
+    if (button) { copy(button, document.getElementById(button.dataset.copies)); }
+  });
+
+  function copy(button, source) {
+    if (!source) { return; }
+    var said = button.textContent;
+    var done = function (text) {
+      button.textContent = text;
+      setTimeout(function () { button.textContent = said; }, 1500);
+    };
+    navigator.clipboard.writeText(source.textContent).then(
+      function () { done("Copied"); },
+      function () {
+        window.getSelection().selectAllChildren(source);  // not allowed to: selected, so that a key copies it
+        done("Selected: press Ctrl+C");
+      }
+    );
+  }
+
+  var MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+  function move(cell, by) {
+    focus(cell.closest("[data-grid]"), Number(cell.dataset.line) + by[0], Number(cell.dataset.k) + by[1]);
+  }
+
+  function focus(grid, line, k) {
+    var next = grid && grid.querySelector('.cell[data-line="' + line + '"][data-k="' + k + '"]');
+    if (!next) { return; }
+    grid.querySelectorAll('.cell[tabindex="0"]').forEach(function (other) { other.tabIndex = -1; });
+    next.tabIndex = 0;
+    next.focus();
+  }
+
+  var edited = null;  // the token that is to have the focus once the copy of the edited string is drawn
+
+  // A digit over a token of the string takes its place; the address then holds the string as typed.
+  function type(cell, digit) {
+    var tokens = Array.from(cell.closest("[data-grid]").querySelectorAll(".cell.source"), function (other) {
+      return other === cell ? digit : other.textContent;
+    });
+    if (tokens.some(function (token) { return token.length !== 1; })) { return; }
+    edited = [cell.dataset.line, cell.dataset.k];
+    go({ text: tokens.join(""), row: row(cell) });
+  }
+
+  document.addEventListener("keydown", function (event) {
+    var cell = cellOf(event);
+    if (!cell || event.metaKey || event.ctrlKey || event.altKey || event.shiftKey) { return; }
+    if (MOVES[event.key]) {
+      event.preventDefault();
+      event.stopPropagation();
+      move(cell, MOVES[event.key]);
+    } else if (/^[0-9]$/.test(event.key) && cell.classList.contains("source")) {
+      event.preventDefault();
+      type(cell, event.key);
+    }
+  }, true);
+
+  // The token whose query is shown is outlined; React never sees the attribute, so it is set again when it draws anew.
+  function mark() {
+    if (edited && (document.activeElement || document.body) === document.body) {
+      focus(document.getElementById("playground-grid"), edited[0], edited[1]);
+      edited = null;
+    }
+    var shown = document.querySelector("#playground-row-bar [data-pinned]");
+    var at = shown ? shown.dataset.pinned : null;
+    document.querySelectorAll("#playground-grid .cell[data-shown]").forEach(function (cell) {
+      if (cell.dataset.at !== at) { cell.removeAttribute("data-shown"); }
+    });
+    document.querySelectorAll('#playground-grid .cell[data-at="' + at + '"]').forEach(function (cell) {
+      cell.dataset.shown = "true";
+    });
+  }
+
+  var AGAIN = 300;  // milliseconds between looks for a model
+
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.live = {
+    // A number while a model is loaded, 0 once there is nothing more to wait for.
+    wait: function (since, id) {
+      var page = id.slice(0, id.lastIndexOf("-"));
+      if (typeof since === "number") {
+        setTimeout(function () {
+          if (!document.getElementById(page + "-columns")) { return; }
+          window.dash_clientside.set_props(page + (since > 0 ? "-clock" : "-tick"), { n_intervals: Date.now() });
+        }, since > 0 ? AGAIN : 0);
+      }
+      return window.dash_clientside.no_update;
+    },
+
+    // The field that a person changed, as name and value: the one that differs from what the server set.
+    changed: function () {
+      var context = window.dash_clientside.callback_context, set = arguments[arguments.length - 1];
+      var different = set && context.inputs_list.find(function (input) {
+        var name = input.id.slice(input.id.lastIndexOf("-") + 1), value = input.value;
+        return (value === undefined ? null : value) !== (set[name] === undefined ? null : set[name]);
+      });
+      if (!different) { return window.dash_clientside.no_update; }
+      return [different.id.slice(different.id.lastIndexOf("-") + 1), different.value === undefined ? null : different.value];
+    },
+
+    mark: function () {
+      requestAnimationFrame(mark);
+      return window.dash_clientside.no_update;
+    }
+  };
+})();

@@ -1,0 +1,317 @@
+"""Failures as figures: causes by length and distribution, the law, what predicts failure, and where rows looked."""
+
+import html
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from workbench.content.base import EstimateContent
+from workbench.content.failures import (
+    AtLengthContent,
+    FailureContent,
+    GroupContent,
+    LawContent,
+    PredictionContent,
+    RegressionContent,
+    SpreadContent,
+)
+from workbench.figures.style import INK, axis, fade, scheme_style, titled
+
+# Readable on white and on the dashboard's dark surface.
+CAUSE_COLORS = {"repetition": "#00916a", "length": "#0072b2", "stop": "#a87900", "other": "#7d7d7d"}
+UNEXPLAINED = "not explained"
+PERIOD_STYLES = (
+    ("#0072b2", "circle", "solid"),
+    ("#d55e00", "square", "dash"),
+    ("#00916a", "diamond", "dot"),
+    ("#b5568f", "triangle-up", "dashdot"),
+)
+ROW_COLORS = {"failed": "#d55e00", "right": "#0072b2", "random": "#7d7d7d"}
+ROW_SYMBOLS = {"failed": "circle", "right": "diamond", "random": "square-open"}
+REFERENCE = "#7d7d7d"
+MASSES = {"mass_source": "true source", "mass_competitors": "competitors", "mass_random": "as many random places"}
+
+
+def cause_bars(groups: Sequence[GroupContent], failures: Sequence[FailureContent]) -> go.Figure:
+    """Share of strings that fail, by length, one panel a distribution, stacked by cause; hatched where unconfirmed."""
+    names = list(dict.fromkeys(group.distribution for group in groups))
+    lengths = sorted({group.length for group in groups})
+    counts = Counter((f.distribution, f.length, f.cause, f.confirmed) for f in failures)
+    figure = make_subplots(rows=1, cols=len(names), shared_yaxes=True, horizontal_spacing=0.03)
+    kinds = [(cause, confirmed) for cause in CAUSE_COLORS for confirmed in (True, False) if cause != "other"]
+    for cause, confirmed in [*kinds, ("other", False), (UNEXPLAINED, False)]:
+        label = cause if confirmed or cause in ("other", UNEXPLAINED) else f"{cause}, unconfirmed"
+        shown = False
+        for column, name in enumerate(names, start=1):
+            mine = [group for group in groups if group.distribution == name]
+            here = [
+                group.failed - group.explained if cause == UNEXPLAINED else counts[name, group.length, cause, confirmed]
+                for group in mine
+            ]
+            if not any(here):
+                continue
+            hatched = not confirmed and cause != "other"
+            figure.add_bar(
+                x=[lengths.index(group.length) for group in mine],
+                y=[n / group.strings for n, group in zip(here, mine, strict=True)],
+                name=label,
+                legendgroup=label,
+                showlegend=not shown,
+                marker={
+                    "color": CAUSE_COLORS.get(cause, REFERENCE),
+                    "pattern": {"shape": ("." if cause == UNEXPLAINED else "/") if hatched else "", "size": 6},
+                },
+                customdata=[[n, group.strings, group.length] for n, group in zip(here, mine, strict=True)],
+                hovertemplate=f"{label}: %{{customdata[0]}} of %{{customdata[1]}} strings of "
+                "%{customdata[2]:,} tokens<extra></extra>",
+                row=1,
+                col=column,
+            )
+            shown = True
+    ticks = {"tickvals": list(range(len(lengths))), "ticktext": [f"{n:,}" for n in lengths]}
+    settings: dict[str, Any] = {}
+    for i, name in enumerate(names):
+        number = "" if i == 0 else str(i + 1)
+        settings[f"xaxis{number}"] = axis("string length (tokens)", range=[-0.6, len(lengths) - 0.4], **ticks)
+        settings[f"yaxis{number}"] = axis(
+            "share of strings that fail" if i == 0 else "",
+            range=[0, 1.02],
+            tickvals=[0, 0.25, 0.5, 0.75, 1],
+            showticklabels=i == 0,
+        )
+        _panel_title(figure, name, number)
+    return titled(
+        figure,
+        "What fails, by cause",
+        barmode="stack",
+        bargap=0.25,
+        showlegend=True,
+        legend=_below(),
+        height=340,
+        margin={"l": 56, "r": 12, "t": 56, "b": 96},
+        **settings,
+    )
+
+
+def law_lines(law: Sequence[LawContent]) -> go.Figure:
+    """Exact match, and the smallest margin, against survival, one line a period, with 95 % intervals."""
+    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.1)
+    for at, period in enumerate(sorted({point.period for point in law})):
+        points = sorted((p for p in law if p.period == period), key=lambda p: p.survival)
+        color, symbol, dash = PERIOD_STYLES[at % len(PERIOD_STYLES)]
+        for column in (1, 2):
+            values = [p.exact_match if column == 1 else p.margin.value for p in points]
+            ends = [p.interval if column == 1 else p.margin.interval or (0.0, 0.0) for p in points]
+            figure.add_scatter(
+                x=[p.survival for p in points],
+                y=values,
+                mode="lines+markers",
+                name=f"period {period}",
+                legendgroup=str(period),
+                showlegend=column == 1,
+                line={"color": color, "dash": dash, "width": 1.5},
+                marker={"symbol": symbol, "size": 8, "color": color},
+                error_y=_bars([value or 0.0 for value in values], ends, color),
+                customdata=[[p.flip, p.strings] for p in points],
+                hovertemplate=f"period {period}, flip %{{customdata[0]}}, survival %{{x:.2f}}<br>"
+                "%{y:.2f}, %{customdata[1]} strings<extra></extra>",
+                row=1,
+                col=column,
+            )
+    figure.add_hline(y=0, line={"color": REFERENCE, "width": 1, "dash": "dot"}, row=1, col=2)
+    survival = {"range": [0.25, 1.0]}
+    return titled(
+        figure,
+        "Exact match and margin as repeated blocks survive",
+        xaxis=axis("survival (1 − p)^m", **survival),
+        xaxis2=axis("survival (1 − p)^m", **survival),
+        yaxis=axis("exact match (share of strings)", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1]),
+        yaxis2=axis("smallest margin (logits, mean)"),
+        showlegend=True,
+        legend=_below(),
+        height=360,
+        margin={"l": 56, "r": 12, "t": 40, "b": 96},
+    )
+
+
+def coefficient_dots(prediction: PredictionContent) -> go.Figure | None:
+    """Coefficients with intervals: of failure (log odds) beside those of margins (logits); None without any."""
+    panels: list[list[tuple[str, str, str, RegressionContent]]] = [
+        [("failure", CAUSE_COLORS["length"], "circle", prediction.failure)],
+        [
+            ("margin, all strings", "#d55e00", "diamond", prediction.margin),
+            ("margin, copies that are right", "#00916a", "square", prediction.margin_of_right),
+        ],
+    ]
+    names = [name for name in prediction.margin.coefficients if name != "intercept"]
+    figure = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.06)
+    drawn = 0
+    for column, panel in enumerate(panels, start=1):
+        for at, (label, color, symbol, regression) in enumerate(panel):
+            shift = (at - (len(panel) - 1) / 2) * 0.24
+            known = [(i, e) for i, name in enumerate(names) for e in (regression.coefficients[name],) if _known(e)]
+            drawn += len(known)
+            _dots(figure, known, shift, label, color, symbol, column)
+        figure.add_vline(x=0, line={"color": REFERENCE, "width": 1}, row=1, col=column)
+    if not drawn:
+        return None
+    ticks = {
+        "tickvals": list(range(len(names))),
+        "ticktext": [html.escape(name.replace(" x ", " × ")) for name in names],
+    }
+    return titled(
+        figure,
+        "What makes copies fail, and margins shrink",
+        xaxis=axis("change of the log odds of failure, for one standard deviation"),
+        xaxis2=axis("change of the smallest margin (logits), for one standard deviation"),
+        yaxis=axis("", range=[len(names) - 0.5, -0.5], **ticks),
+        yaxis2=axis("", range=[len(names) - 0.5, -0.5], showticklabels=False),
+        showlegend=True,
+        legend=_below(),
+        height=300,
+        margin={"l": 140, "r": 12, "t": 40, "b": 96},
+    )
+
+
+def fixed_length_dots(lengths: Sequence[AtLengthContent]) -> go.Figure | None:
+    """Probability that a failed string is more repetitive than a right one of its length; None without any."""
+    known = [found for found in lengths if _known(found.auc)]
+    if not known:
+        return None
+    values = [found.auc.value or 0.0 for found in known]
+    figure = go.Figure(
+        go.Scatter(
+            x=list(range(len(known))),
+            y=values,
+            mode="markers",
+            marker={"color": CAUSE_COLORS["repetition"], "size": 9},
+            error_y=_bars(values, [found.auc.interval or (0, 0) for found in known], CAUSE_COLORS["repetition"]),
+            customdata=[[found.length, found.failed, found.strings] for found in known],
+            hovertemplate="%{customdata[0]:,} tokens: %{y:.2f}<br>%{customdata[1]} of %{customdata[2]} strings fail"
+            "<extra></extra>",
+        )
+    )
+    figure.add_hline(y=0.5, line={"color": REFERENCE, "width": 1, "dash": "dot"})
+    ticks = [f"{found.length:,}<br>{found.failed} of {found.strings} fail" for found in known]
+    return titled(
+        figure,
+        "At fixed length, are failed strings the more repetitive ones?",
+        xaxis=axis(
+            "string length (tokens)", tickvals=list(range(len(known))), ticktext=ticks, range=[-0.6, len(known) - 0.4]
+        ),
+        yaxis=axis("P(failed one is more repetitive)", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1]),
+        height=320,
+        margin={"l": 56, "r": 12, "t": 40, "b": 72},
+    )
+
+
+def row_dots(rows: Mapping[str, Mapping[str, EstimateContent]]) -> go.Figure:
+    """Mean attention of failed rows on source, competitors and random places, beside right and random rows."""
+    figure = go.Figure()
+    for at, (kind, color) in enumerate(ROW_COLORS.items()):
+        known = [(i, e) for i, name in enumerate(MASSES) for e in (rows[kind][name],) if _known(e)]
+        _dots(figure, known, (at - 1) * 0.2, f"{kind} rows", color, ROW_SYMBOLS[kind])
+    return titled(
+        figure,
+        "Where rows looked",
+        xaxis=axis("share of the attention that decides the answer", range=[-0.02, 1.02]),
+        yaxis=axis(
+            "", range=[len(MASSES) - 0.5, -0.5], tickvals=list(range(len(MASSES))), ticktext=list(MASSES.values())
+        ),
+        showlegend=True,
+        legend=_below(),
+        height=290,
+        margin={"l": 160, "r": 12, "t": 40, "b": 96},
+    )
+
+
+def spread_lines(spread: Sequence[SpreadContent]) -> go.Figure:
+    """Mean exact match over subjects of one scheme, band from the lowest to the highest, one panel a distribution."""
+    names = list(dict.fromkeys(point.distribution for point in spread))
+    kinds = list(dict.fromkeys((point.scheme, point.trained) for point in spread))
+    figure = make_subplots(rows=1, cols=len(names), shared_yaxes=True, horizontal_spacing=0.03)
+    settings: dict[str, Any] = {}
+    for i, name in enumerate(names):
+        number = "" if i == 0 else str(i + 1)
+        for scheme, trained in kinds:
+            points = [p for p in spread if (p.distribution, p.scheme, p.trained) == (name, scheme, trained)]
+            style = scheme_style(scheme)
+            at = [p.length / trained for p in points]
+            label = f"{style.label}, trained ≤ {trained:,}, {points[0].subjects} subjects" if points else ""
+            common = {"legendgroup": label, "row": 1, "col": i + 1}
+            figure.add_scatter(
+                x=[*at, *reversed(at)], y=[*(p.highest for p in points), *(p.lowest for p in reversed(points))],
+                mode="lines", fill="toself", fillcolor=fade(style.color, 0.15), line={"width": 0}, hoverinfo="skip",
+                showlegend=False, **common,
+            )  # fmt: skip
+            figure.add_scatter(
+                x=at, y=[p.mean for p in points], mode="lines+markers", name=label, showlegend=i == 0,
+                line={"color": style.color, "dash": style.dash, "width": 2}, marker={"symbol": style.marker, "size": 7},
+                customdata=[[p.lowest, p.highest, p.length] for p in points],
+                hovertemplate="%{customdata[2]:,} tokens: %{y:.2f}<br>subjects from %{customdata[0]:.2f} to "
+                "%{customdata[1]:.2f}<extra></extra>", **common,
+            )  # fmt: skip
+        figure.add_vrect(x0=0, x1=1, fillcolor=fade(REFERENCE, 0.1), line_width=0, layer="below", row=1, col=i + 1)
+        settings[f"xaxis{number}"] = axis("length / training length", rangemode="tozero")
+        settings[f"yaxis{number}"] = axis(
+            "exact match (mean)" if i == 0 else "", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1],
+            showticklabels=i == 0,
+        )  # fmt: skip
+        _panel_title(figure, name, number)
+    return titled(
+        figure, "Exact match over subjects", showlegend=True, legend=_below(), height=350,
+        margin={"l": 56, "r": 12, "t": 56, "b": 96}, **settings,
+    )  # fmt: skip
+
+
+def _dots(
+    figure: go.Figure,
+    known: Sequence[tuple[int, EstimateContent]],
+    shift: float,
+    label: str,
+    color: str,
+    symbol: str,
+    column: int | None = None,
+) -> None:
+    """Estimates with intervals along x, at the lines they are numbered by."""
+    values = [estimate.value or 0.0 for _, estimate in known]
+    figure.add_scatter(
+        x=values,
+        y=[i + shift for i, _ in known],
+        mode="markers",
+        name=label,
+        marker={"color": color, "symbol": symbol, "size": 9},
+        error_x=_bars(values, [estimate.interval or (0.0, 0.0) for _, estimate in known], color),
+        hovertemplate="%{x:.3f}<extra>" + html.escape(label) + "</extra>",
+        **({} if column is None else {"row": 1, "col": column}),
+    )
+
+
+def _known(estimate: EstimateContent) -> bool:
+    return estimate.value is not None and estimate.interval is not None
+
+
+def _bars(values: Sequence[float], ends: Sequence[tuple[float, float]], color: str) -> dict[str, Any]:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
+        "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
+        "color": color,
+        "thickness": 1.3,
+        "width": 4,
+    }
+
+
+def _below() -> dict[str, Any]:
+    return {"orientation": "h", "x": 0, "y": -0.26, "yanchor": "top", "font": {"color": INK}}
+
+
+def _panel_title(figure: go.Figure, name: str, number: str) -> None:
+    figure.add_annotation(
+        text=f"<b>{html.escape(name)}</b>", x=0, xref=f"x{number} domain", y=1.0, yref="paper", xanchor="left",
+        yanchor="bottom", showarrow=False, font={"size": 12, "color": INK},
+    )  # fmt: skip
