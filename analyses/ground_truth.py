@@ -10,7 +10,8 @@ from typing import Any
 
 from analyses.heads import classify
 from analyses.labels import RULES, HeadLabel, Rule
-from analyses.noise import NoiseCurve
+from analyses.noise import NoiseCurve, label_accuracy_under_noise
+from analyses.passes import Progress
 from analyses.templates import GROUPS
 from models.constructions import CONSTRUCTIONS, Construction
 from models.tasks import CopyTask
@@ -74,6 +75,20 @@ def checks(names: Iterable[str] | None = None, lengths: Sequence[int] = LENGTHS,
                 yield from check_construction(construction, length, distribution, **options)
 
 
+def noise_curve(construction: Construction, *, seed: int = 0, progress: Progress | None = None) -> NoiseCurve:
+    """Labels of a construction under noise on its weights, on strings of about 20 tokens."""
+    return label_accuracy_under_noise(
+        construction.build(),
+        CopyTask(construction.task),
+        {(role.layer, role.head): role.role for role in construction.expected},
+        lengths=lengths_around(LENGTHS[0]),
+        distributions=construction.distributions[:1],
+        strings=STRINGS,
+        seed=seed,
+        progress=progress,
+    )
+
+
 def as_markdown(found: Iterable[Check]) -> str:
     """A table with one line a construction, head and length; a wrong label is struck through beside the right one."""
     lines: dict[tuple[str, int, int, str], dict[int, list[Check]]] = {}
@@ -98,7 +113,7 @@ def rules_as_markdown(rules: Sequence[Rule] = RULES) -> str:
     text = ["| label | conditions | what it does |", "|---|---|---|"]
     for rule in rules:
         label = rule.label if rule.parameter is None else f"{rule.label}(`{rule.parameter}`)"
-        conditions = "<br>".join(f"`{condition}`{' if measurable' * condition.waived}" for condition in rule.conditions)
+        conditions = "<br>".join(str(condition) for condition in rule.conditions)
         text.append(f"| {label} | {conditions} | {rule.sentence} |")
     return "\n".join(text) + "\n"
 
@@ -149,6 +164,7 @@ index is read with gains of a million, and an induction head without its previou
 labels that are not the head's role and called certain.
 
 {noise_as_markdown(curves)}
-The page is the text of `analyses.ground_truth.page(found, curves)` with `found = list(checks())` and, for every
-construction, a curve from `analyses.noise.label_accuracy_under_noise`.
+![Share of right labels against noise, one panel a construction](label-noise.svg)
+
+`workbench check-labels --out docs/heads.md --plot docs/label-noise.svg` writes this page and its picture again.
 """

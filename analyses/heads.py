@@ -53,6 +53,7 @@ REGISTERED = (
 DISTRIBUTIONS = ("uniform", "unique-context")
 CONFLICT = 4  # tokens of context that conflict strings alter, fewer where strings are too short for that
 SHORTEST = 10  # default lengths are at least this, where the task has them
+DECIDING = ("moved",)  # model measures that labels rest on
 PASS_SHARE = 0.5  # of the progress that is reported
 
 
@@ -194,7 +195,7 @@ def score_heads(
         distributions: registered names; those that cannot have a length are left out there, with a note.
         strings: of each kind, distribution and length; an even number, as half of them choose what the others measure.
         seed: the same seed gives the same scores.
-        beyond_labels: also measure what no label rests on (moved positions, outputs, paths, ...), which takes longer.
+        beyond_labels: also measure what no label rests on (outputs, score parts, paths, ...), which takes longer.
         progress: called with the share that is done.
 
     Raises:
@@ -207,8 +208,8 @@ def score_heads(
         distributions = tuple(dict.fromkeys((task.settings.distribution, *DISTRIBUTIONS)))
     samples, notes = _draw(task, lengths, distributions, strings, seed)
     measures = [MEASURES[name](model.cfg.heads) for name in MEASURES]
-    extra = [MODEL_MEASURES[name] for name in MODEL_MEASURES] if beyond_labels else []
-    steps = _Steps(progress, [PASS_SHARE] + [(1 - PASS_SHARE) / len(extra)] * len(extra) if extra else [1.0])
+    extra = [MODEL_MEASURES[name] for name in (MODEL_MEASURES if beyond_labels else DECIDING)]
+    steps = _Steps(progress, [PASS_SHARE] + [(1 - PASS_SHARE) / len(extra)] * len(extra))
     read_all(model, samples, measures, steps.next())
     found = [measure.measured(seed) for measure in measures]
     found += [measure(model, task, samples, seed=seed, progress=steps.next()) for measure in extra]

@@ -65,7 +65,8 @@ class Condition:
         return (self.threshold - value) / self.threshold
 
     def __str__(self) -> str:
-        return f"{self.score} {'≥' if self.above else '≤'} {self.threshold:g}"
+        waived = ", where measurable" if self.waived else ""
+        return f"{self.score} {'≥' if self.above else '≤'} {self.threshold:g}{waived}"
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ class Rule:
     beside: tuple[str, ...] = ()
 
 
-def at_least(score: str, threshold: float) -> Condition:
+def at_least(score: str, threshold: float, *, waived: bool = False) -> Condition:
     """The condition that `score` is at least `threshold`."""
-    return Condition(score, threshold)
+    return Condition(score, threshold, waived=waived)
 
 
 def at_most(score: str, threshold: float, *, waived: bool = False) -> Condition:
@@ -131,10 +132,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "aligned",
-        (at_least("aligned.mass", 0.5), at_least("aligned.near", 0.5)),
-        "It attends to the true source, and stays within one key of it where the tokens before it are not those before "
-        "the query.",
-        beside=("aligned.conflict", "aligned.share", "moved.slip", "aligned.continuity"),
+        (
+            at_least("aligned.mass", 0.5),
+            at_least("aligned.near", 0.5),
+            at_least("moved.slip", 0.5, waived=True),
+        ),
+        "It attends to the true source, stays within one key of it where the tokens before it are not those before the "
+        "query, and slips by one when the copy's positions are shifted by one.",
+        beside=("aligned.conflict", "aligned.share", "aligned.continuity"),
     ),
     Rule(
         "induction",
@@ -142,9 +147,10 @@ RULES: tuple[Rule, ...] = (
             at_least("induction.mass", 0.5),
             at_least("induction.conflict", 0.5),
             at_most("aligned.share", 0.5, waived=True),
+            at_most("moved.slip", 0.5, waived=True),
         ),
-        "It attends to what followed the same tokens before, also where that is not the true source, and does not "
-        "favour the true source where it is one of several such tokens.",
+        "It attends to what followed the same tokens before, also where that is not the true source; it does not "
+        "favour the true source where it is one of several such tokens, nor follow shifted positions.",
         beside=("induction.m", "moved.stays"),
     ),
     Rule(
@@ -245,7 +251,7 @@ def label_head(scores: Mapping[str, Estimates], layer: int, head: int, rules: Se
         doubts += _open(rule, found)
     found = [(condition, measured(condition.score)) for condition in chosen.conditions]
     doubts += [
-        f"{condition} is not sure: {_said(estimate)}" for condition, estimate in found if not condition.sure(estimate)
+        f"not sure of {condition}: {_said(estimate)}" for condition, estimate in found if not condition.sure(estimate)
     ]
     margins = [condition.margin(estimate) for condition, estimate in found]
     shares = _shares(scores, layer, head)
@@ -272,7 +278,7 @@ def _open(rule: Rule, found: Sequence[tuple[Condition, Estimate]]) -> list[str]:
     known = any(estimate.measurable for _, estimate in found)
     if not known or any(condition.sure(estimate) for condition, estimate in failing):
         return []
-    reasons = " and ".join(f"{condition} cannot be excluded, {_said(e)}" for condition, e in failing)
+    reasons = " and ".join(f"{condition} not excluded by {_said(e)}" for condition, e in failing)
     return [f"may be {rule.label}: {reasons}"]
 
 
@@ -280,7 +286,8 @@ def _said(estimate: Estimate) -> str:
     if estimate.value is None or estimate.interval is None:
         return f"not measurable ({estimate.reason})"
     low, high = estimate.interval
-    return f"{estimate.value:.2f} [{low:.2f}, {high:.2f}]"
+    chance = f", by chance {estimate.chance:.2f}" if estimate.chance else ""
+    return f"{estimate.value:.2f} [{low:.2f}, {high:.2f}]{chance}"
 
 
 def _named(rule: Rule, parameter: Estimate | None) -> str:

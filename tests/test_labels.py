@@ -100,6 +100,14 @@ def test_induction_does_not_favour_the_true_source_among_equal_contexts() -> Non
     assert unique.label == "induction" and unique.certain
 
 
+def test_shifted_positions_have_the_last_word_where_there_are_any() -> None:
+    aligned, context = PURE["aligned"], PURE["induction"]
+    assert label(**aligned, moved__slip=0.9).certain and label(**context, moved__slip=0.1).certain
+    assert label(**aligned, moved__slip=0.1).label == MIXED == label(**context, moved__slip=0.9).label
+    assert label(**aligned, moved__slip=None).certain  # a model without positions
+    assert not label(**aligned, moved__slip=estimates(0.6, 0.4, 0.7)).certain
+
+
 def test_what_is_expected_by_chance_is_no_evidence() -> None:
     """Half of the keys are duplicates in a binary string: .6 of the mass on them is little, .9 is much."""
     common = {"duplicate__lift": 0.9}
@@ -117,6 +125,7 @@ def test_margins_are_zero_at_the_threshold_and_one_at_best() -> None:
     assert [above.margin(at(v)) for v in (0.5, 0.75, 1.0, 1.7, 0.25)] == [0, 0.5, 1, 1, -0.5]
     assert [below.margin(at(v)) for v in (0.2, 0.1, 0.0, -3)] == [0, 0.5, 1, 1] and below.margin(at(0.6)) < 0
     assert str(above) == "x ≥ 0.5" and str(below) == "x ≤ 0.2"
+    assert str(at_most("x", 0.2, waived=True)) == "x ≤ 0.2, where measurable"
     found = label(locator__mass=0.9, locator__decoding=0.6)
     assert found.margin == pytest.approx(0.2) == min(e.condition.margin(e.estimate) for e in found.evidence[:2])
 

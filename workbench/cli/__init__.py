@@ -15,6 +15,7 @@ from workbench.cli import (
     constructions,
     dashboard,
     evaluation,
+    failures,
     heads,
     recipes,
     reproduce,
@@ -48,6 +49,7 @@ for verb in (
     captures.rm_capture,
     views.export_view,
     heads.heads,
+    failures.failures,
     reproduce.reproduce,
     dashboard.demo,
     dashboard.app,
@@ -55,6 +57,7 @@ for verb in (
 ):
     app.command()(verb)
 app.command("schema")(heads.schema_of)
+app.command("check-labels")(constructions.check_labels)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -143,7 +143,12 @@ def _history(
 
 
 def schema_of(
-    report: Annotated[str, typer.Argument(metavar="REPORT", help="heads, heads-comparison or heads-history.")],
+    report: Annotated[
+        str,
+        typer.Argument(
+            metavar="REPORT", help="heads, heads-comparison, heads-history, failures or failures-comparison."
+        ),
+    ],
     json: JsonOption = "-",
 ) -> None:
     """Print the JSON schema of a report."""

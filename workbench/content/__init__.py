@@ -1,6 +1,16 @@
 """What scripted analyses find, as it is kept and published: pydantic models without torch, one module a report."""
 
 from workbench.content.base import SCHEMAS, Content, schema
+from workbench.content.failures import FailuresComparison, FailuresContent
 from workbench.content.heads import ComparisonContent, HeadsContent, HistoryContent
 
-__all__ = ["SCHEMAS", "ComparisonContent", "Content", "HeadsContent", "HistoryContent", "schema"]
+__all__ = [
+    "SCHEMAS",
+    "ComparisonContent",
+    "Content",
+    "FailuresComparison",
+    "FailuresContent",
+    "HeadsContent",
+    "HistoryContent",
+    "schema",
+]

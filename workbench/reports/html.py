@@ -124,13 +124,24 @@ class Picture:
 
 
 class Mark:
-    """A word with a class of the stylesheet: "good", "bad", "quiet", or "strong"."""
+    """A word with a class of the stylesheet: "good", "bad", "quiet", "strong", or of a token "competitor"."""
 
     def __init__(self, content: str, kind: str) -> None:
         self.content, self.kind = content, kind
 
     def __html__(self) -> str:
         return f'<span class="{text(self.kind)}">{text(self.content)}</span>'
+
+
+class Tokens:
+    """Tokens side by side in one width, each a text or a `Mark`."""
+
+    def __init__(self, parts: Sequence[object]) -> None:
+        self.parts = parts
+
+    def __html__(self) -> str:
+        inside = "".join(part.__html__() if hasattr(part, "__html__") else text(part) for part in self.parts)
+        return f'<span class="tokens">{inside}</span>'
 
 
 def text(value: object) -> str:
