@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from workbench.content.failures import FailuresComparison, FailuresContent, SpreadContent
 from workbench.figures.failures import spread_lines
-from workbench.reports.failures_html import add_causes, add_curves
+from workbench.reports.failures_html import add_causes, add_curves, add_meaning
 from workbench.reports.failures_text import named, scheme_of
 from workbench.reports.failures_words import value_text
 from workbench.reports.html import Document
@@ -93,9 +93,15 @@ def render(compared: FailuresComparison) -> str:
             for content in contents
         ],
     )
+    page.section("Causes, side by side")
+    add_meaning(page)
     for content in contents:
-        page.section(named(content), f"{content.finding[:1].upper()}{content.finding[1:]}.")
-        add_causes(page, content)
+        page.subheading(named(content))
+        page.paragraphs(
+            f"{content.finding[:1].upper()}{content.finding[1:]}.", *([content.advice] if content.advice else [])
+        )
+        if content.failures:
+            add_causes(page, content)
     page.section("Method", "The report of each subject alone has every failure, its evidence, and the method.")
     page.about(compared.about)
     return page.render()

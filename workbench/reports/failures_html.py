@@ -22,8 +22,10 @@ from workbench.reports.html import Document, Mark
 def render(content: FailuresContent) -> str:
     """The file's text."""
     page = Document(f"Failures of {named(content)}", f"{content.finding[:1].upper()}{content.finding[1:]}.")
-    add_causes(page, content)
+    page.section("Causes", *([content.advice] if content.advice else []))
     if content.failures:
+        add_meaning(page)
+        add_causes(page, content)
         add_failures(page, content)
         add_heads(page, content)
     page.section("Length", _trained_text(content))
@@ -34,17 +36,23 @@ def render(content: FailuresContent) -> str:
     return page.render()
 
 
-def add_causes(page: Document, content: FailuresContent) -> None:
-    """Add what fails and why: the table of causes, and the bars by length and distribution."""
-    page.section("Causes", *([content.advice] if content.advice else []))
-    if not content.failures:
-        return
+def add_meaning(page: Document) -> None:
+    """Add what each cause says, how it is tried, and when it counts as confirmed."""
     page.paragraphs(
         "Each cause has a counterfactual that should prevent the error, and a control that should not. A failure's "
         "cause is confirmed where the counterfactual mends at least half of the edited strings beyond the control's "
         "share, unconfirmed where it is less clear; where every cause is refuted the failure is put under other. The "
-        "last columns are over all failures that a counterfactual could be tried on, whatever they were put down to."
+        "last columns of the counts are over all failures that a counterfactual could be tried on, whatever they were "
+        "put down to."
     )
+    page.table(
+        ["cause", "what it says", "counterfactual", "mended as predicted where", "control"],
+        [[Mark(name, "strong"), *words] for name, words in TRIED.items()],
+    )
+
+
+def add_causes(page: Document, content: FailuresContent) -> None:
+    """Add how many failures each cause has, beside the controls, and the bars by length and distribution."""
     page.table(
         [
             "cause",
@@ -65,10 +73,6 @@ def add_causes(page: Document, content: FailuresContent) -> None:
             ]
             for name, cause in content.causes.items()
         ],
-    )
-    page.table(
-        ["cause", "what it says", "counterfactual", "mended as predicted where", "control"],
-        [[Mark(name, "strong"), *words] for name, words in TRIED.items()],
     )
     page.figure(
         cause_bars(content.groups, content.failures),

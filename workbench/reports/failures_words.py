@@ -140,7 +140,7 @@ def law_sentence(law: Law) -> str:
         said = "exact match does not depend on survival beyond doubt"
     low, high = law.margin_slope.interval or (0.0, 0.0)
     moved = "fall" if high < 0 else "rise" if low > 0 else "do not move beyond doubt"
-    return f"{at}, {said}. Margins {moved} ({law.margin_slope.value:+.2f} [{low:+.2f}, {high:+.2f}] logits)."
+    return f"{at}, {said}. Margins {moved} ({law.margin_slope.value:+.2g} [{low:+.2g}, {high:+.2g}] logits)."
 
 
 def prediction_sentence(prediction: Prediction) -> str:
