@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from sklearn import config_context
 from sklearn.linear_model import LinearRegression
 
 from analyses.estimates import Estimates, from_draws, resample
@@ -189,7 +190,8 @@ def _fits(sums: Sequence[_Sums], seed: int) -> Float[np.ndarray, "D H P+1"]:
     product = np.tensordot(counts, np.stack([s.product for s in sums]), 1)
     square = counts @ np.stack([s.square for s in sums])
     present = counts @ np.stack([np.diag(s.present) for s in sums]) / (counts @ [s.rows for s in sums])[:, None]
-    return np.stack([fit_shares(*one) for one in zip(gram, product, square, present, strict=True)])
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # checks would take longer than the fits
+        return np.stack([fit_shares(*one) for one in zip(gram, product, square, present, strict=True)])
 
 
 def fit_shares(
