@@ -6,6 +6,7 @@ Only what differs from the default is written. An unknown key is ignored with a 
 its default with a note, and neither ever raises: an address is typed by anybody.
 """
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -268,7 +269,9 @@ class ViewState:
         notes = []
         for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=True):
             if key not in known:
-                notes.append(f"Ignored: {unknown('setting in the address', _short(key), list(known))}.")
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"; did you mean {near[0]}" if near else ""
+                notes.append(f"Ignored {_short(key)!r} in the address: no setting is called so{hint}.")
                 continue
             try:
                 values[key] = known[key].metadata["codec"].read(text)
