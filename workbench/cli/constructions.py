@@ -62,7 +62,12 @@ def check_labels(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Constructions; all by default.")
     ] = None,
-    noise: Annotated[bool, typer.Option("--noise", help="Also label them with noise on their weights.")] = False,
+    noise: Annotated[
+        bool,
+        typer.Option(
+            "--noise", help="Also label them with noise on their weights; --out and --plot need it and do it."
+        ),
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the page as Markdown.")] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw labels against noise, as .svg or .png.")
@@ -80,7 +85,8 @@ def check_labels(
     from analyses.noise import NoiseCurve
     from models.constructions import CONSTRUCTIONS
 
-    chosen = [CONSTRUCTIONS[name] for name in (names or CONSTRUCTIONS)]
+    asked = dict.fromkeys(name.removeprefix("built:") for name in (names or CONSTRUCTIONS))
+    chosen = [CONSTRUCTIONS[name] for name in asked]
     wanted = [
         (entry, length, distribution)
         for entry in chosen

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from models.errors import UsageError, WorkbenchError
-from workbench.cli.heads import known_distributions, single_lengths
+from workbench.cli.heads import known_distributions, require_files, single_lengths
 from workbench.cli.options import DeviceOption, JsonOption, StoreOption
-from workbench.cli.output import Output, require_writable
+from workbench.cli.output import Output
 from workbench.files import write_text
 from workbench.progress import Bar
 from workbench.runs import Store
@@ -61,9 +61,11 @@ def failures(
 ) -> None:
     """Explain every failed copy by its cause, beside a control; measure the law, and what predicts failure."""
     output = Output(json)
-    for option, path in (("--out", out), ("--csv", csv)):
-        if path is not None:
-            require_writable(f"{option} {path}", path)
+    require_files(out, csv, json)
+    from analyses.law import SHORTEST
+
+    if law_length is not None and law_length < SHORTEST:
+        raise UsageError(f"--law-length {law_length}: a block must repeat within the string; give at least {SHORTEST}")
     options: dict[str, Any] = {
         "lengths": None if lengths is None else single_lengths(lengths),
         "distributions": None if distributions is None else known_distributions(distributions),

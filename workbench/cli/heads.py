@@ -16,6 +16,7 @@ from workbench.progress import Bar
 from workbench.runs import Store
 
 _PERCENT = 100
+DEFAULTS = {"lengths": None, "distributions": None, "seed": 0, "most": None, "law_length": None}
 
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the report as one HTML file.")]
 CsvOption = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every score as a line of CSV.")]
@@ -52,9 +53,9 @@ def heads(
 ) -> None:
     """Say of every attention head what it is: scores, a label with its margin, evidence, interventions."""
     output = Output(json)
-    for option, path in (("--out", out), ("--csv", csv)):
-        if path is not None:
-            require_writable(f"{option} {path}", path)
+    require_files(out, csv, json)
+    if strings % 2:
+        raise UsageError(f"--strings {strings}: half of them choose what the others measure; give an even number")
     options: dict[str, Any] = {
         "lengths": None if lengths is None else single_lengths(lengths),
         "distributions": None if distributions is None else known_distributions(distributions),
@@ -95,7 +96,7 @@ def _reports(
             found = examine(subject, **options, progress=_on(bar))
         examined.append(found)
         output.line(heads_text.markdown(found.content))
-        if subject.run is not None:
+        if subject.run is not None and is_kept(output, options):
             try:
                 keep.keep(subject.run, found.content)
             except WorkbenchError as error:
@@ -126,15 +127,19 @@ def _history(
 ) -> None:
     """Follow the heads of one run over its checkpoints."""
     from workbench.reports import heads_text, history, history_html, keep
+    from workbench.subjects import BUILT
 
+    if name.startswith(f"{BUILT}:"):
+        raise UsageError(f"{name} was never trained and has no checkpoints to follow; give a run")
     run = store.open(name)
     with Bar(output.progress, run.id, _PERCENT) as bar:
         found: HistoryContent = history.follow(run, **options, device=device, progress=_on(bar))
     output.line(heads_text.history_markdown(found))
-    try:
-        keep.keep_history(run, found)
-    except WorkbenchError as error:
-        output.remark(f"not kept for the dashboard: {error}")
+    if is_kept(output, options):
+        try:
+            keep.keep_history(run, found)
+        except WorkbenchError as error:
+            output.remark(f"not kept for the dashboard: {error}")
     if csv is not None:
         write_text(csv, heads_text.history_comma_separated(found))
     if out is not None:
@@ -153,6 +158,27 @@ def schema_of(
 ) -> None:
     """Print the JSON schema of a report."""
     Output(json).json(schema(report))
+
+
+def require_files(out: Path | None, csv: Path | None, json: str | None) -> None:
+    """Raise UsageError where --out and --csv cannot be written, or two of the files are the same."""
+    for option, path in (("--out", out), ("--csv", csv)):
+        if path is not None:
+            require_writable(f"{option} {path}", path)
+    named = [Path(path).absolute() for path in (out, csv, None if json in (None, "-") else json) if path is not None]
+    if len(set(named)) < len(named):
+        raise UsageError(f"{named[0]} was given for two files; name a file for each of --out, --csv and --json")
+
+
+def is_kept(output: Output, options: dict[str, Any]) -> bool:
+    """Whether a report made with `options` is one the dashboard shows; says so where it is not.
+
+    A quick look at a few strings would else take the place of a full report.
+    """
+    if all(options[name] == value for name, value in DEFAULTS.items() if name in options):
+        return True
+    output.remark("not kept for the dashboard, which shows reports made with the default options")
+    return False
 
 
 def single_lengths(text: str) -> list[int]:

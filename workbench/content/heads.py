@@ -73,7 +73,9 @@ class HeadsContent(Content):
     heads: tuple[HeadContent, ...]
     strings: tuple[Strings, ...]
     notes: tuple[str, ...] = ()
-    rules: tuple[RuleContent, ...]
+    rules: tuple[RuleContent, ...] = Field(
+        description="in order; thresholds are on (value - chance) / (1 - chance) where a chance is known"
+    )
     expectations: dict[str, dict[str, str]] = Field(description="what every label predicts of an intervention")
     labels: dict[str, dict[str, Any]] = Field(
         {}, description="what each label predicts, done to all its heads together"

@@ -7,7 +7,7 @@ from workbench.content.heads import ComparisonContent
 from workbench.figures.heads import label_counts
 from workbench.figures.space import head_space
 from workbench.reports.heads import Examined
-from workbench.reports.heads_html import add_heads
+from workbench.reports.heads_html import LABELLING, add_heads
 from workbench.reports.html import Document
 
 
@@ -34,6 +34,21 @@ def render(content: ComparisonContent, space: ScoreSpace, examined: Sequence[Exa
     for one in examined:
         page.section(f"Heads of {one.content.subject}", f"{one.content.finding[:1].upper()}{one.content.finding[1:]}.")
         add_heads(page, one)
-    page.section("Method", "The report of each subject alone has all scores, formulas and interventions.")
+    page.section(
+        "Method",
+        LABELLING,
+        "`workbench heads SUBJECT --out FILE` gives each subject's own scores, formulas and effects.",
+    )
+    first = content.reports[0]
+    page.table(
+        ["label", "conditions", "what it says"],
+        [[rule.label, ", ".join(rule.conditions), rule.sentence] for rule in first.rules],
+        "Rules, in order; the first that holds gives the label",
+    )
+    page.table(
+        ["subject", "kind", "distribution", ">length", ">strings"],
+        [[report.subject, *dict(s).values()] for report in content.reports for s in report.strings],
+        "Strings",
+    )
     page.about(content.about)
     return page.render()

@@ -38,7 +38,8 @@ def finding_of(groups: Sequence[GroupContent], causes: Mapping[str, CauseContent
     beyond = [group for group in groups if group.length > trained]
     near, far = (sum(g.strings for g in chosen) for chosen in (inside, beyond))
     bad_near, bad_far = (sum(g.failed for g in chosen) for chosen in (inside, beyond))
-    short = f"strings of up to {trained:,} tokens"
+    longest = max((group.length for group in inside), default=trained)
+    short = f"strings of up to {longest:,} tokens"
     if not bad_near + bad_far:
         counts = [f"{near:,} {short}"] if near else []
         counts += [f"{far:,} {'longer ones' if near else f'strings longer than {trained:,} tokens'}"] if far else []

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from analyses.confirmation import BEYOND, LEAST_DIVERGENCE, LEAST_SHARE, LEFT
 from analyses.measures.base import formulas
 from workbench.content.heads import HeadContent, HeadsContent
 from workbench.figures.heads import effect_bars, effect_of, score_map, share_bars
@@ -11,6 +12,12 @@ from workbench.reports.heads import Examined
 from workbench.reports.heads_text import doubts, name_of, number
 from workbench.reports.html import Document, Mark, Picture
 
+LABELLING = (
+    "Thresholds are on what a score has beyond chance, (value - chance) / (1 - chance), where a chance is known. A "
+    "label's margin is the smallest over its conditions of how far the score lies from its threshold: 0 there, 1 at "
+    "the best value. A label is certain where no threshold that could change it lies inside the 95 % interval of a "
+    "score. What fits no rule is called mixed, too, with a negative margin and as uncertain."
+)
 STATES = {"confirmed": "good", "not confirmed": "bad", "no effect": "quiet", "not measurable": "quiet"}
 PALETTE = ("cividis", "sqrt")
 
@@ -102,6 +109,10 @@ def _interventions(page: Document, content: HeadsContent) -> None:
         "What interventions say",
         "A pattern says where a head looks, not whether anything depends on it. Each label predicts an effect beyond "
         "that of a control; a label that is not confirmed is a description of the pattern and no more.",
+        f"Confirmed: the intervention harms the answers (by at least {LEAST_SHARE:.0%} of the logit difference, or "
+        f"{LEAST_DIVERGENCE:g} nats where the model copies nothing), surely, and at least {BEYOND:.0%} of the harm is "
+        f"beyond the control's. A diffuse head may leave at most {LEFT:.0%} of its control's harm. Strings of lengths "
+        "and distributions of which the model copies none are left out where it copies others.",
     )
     page.table(
         ["head", "label", "intervention", "control", "measure", ">its effect", ">the control's", "says", "remark"],
@@ -213,6 +224,7 @@ def _method(page: Document, content: HeadsContent) -> None:
     page.section("Method")
     page.table(["kind", "distribution", ">length", ">strings"], [list(dict(s).values()) for s in content.strings])
     page.paragraphs(*content.notes)
+    page.paragraphs(LABELLING)
     page.table(
         ["label", "conditions", "what it says"],
         [[rule.label, ", ".join(rule.conditions), rule.sentence] for rule in content.rules],
@@ -246,10 +258,13 @@ def _cell(head: HeadContent, name: str) -> str:
 
 
 def _basis(heads: tuple[HeadContent, ...], name: str) -> list[str]:
-    """Chance and rows, of the first head that has the score."""
+    """Chance and rows, from the smallest to the largest of the heads'."""
     known = [head.scores[name] for head in heads if name in head.scores]
-    measured = next((e for e in known if e.value is not None), known[0])
-    return ["" if measured.chance is None else f"{measured.chance:.3f}", f"{measured.rows:,}"]
+    measured = [estimate for estimate in known if estimate.value is not None] or known
+    chances = sorted(f"{e.chance:.3f}" for e in measured if e.chance is not None)
+    rows = sorted({estimate.rows for estimate in measured})
+    ends = [f"{n:,}" for n in dict.fromkeys((rows[0], rows[-1]))]
+    return [" to ".join(dict.fromkeys(chances[:1] + chances[-1:])), " to ".join(ends)]
 
 
 def _effect(estimate: dict[str, Any]) -> str:

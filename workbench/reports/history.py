@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from analyses.heads import HeadReport, classify
+from models.device import pick_device
 from models.errors import UsageError
 from models.tasks import CopyTask
 from workbench.content.base import About
@@ -79,7 +80,7 @@ def follow(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             versions=library_versions(),
             seed=seed,
-            device=device,
+            device=str(pick_device(device)),
         ),
     )
 
@@ -97,7 +98,8 @@ def finding(checkpoints: Sequence[CheckpointContent]) -> str:
     """When each head became what it ends as, in one sentence."""
 
     def said(index: int, head: HeadContent) -> str:
-        return f"head {head.layer}.{head.head} is {head.label} from step {formed(checkpoints, index):,} on"
+        unsure = "" if head.certain else " (uncertain)"
+        return f"head {head.layer}.{head.head} is {head.label}{unsure} from step {formed(checkpoints, index):,} on"
 
     return "; ".join(said(index, head) for index, head in enumerate(checkpoints[-1].heads))
 

@@ -2,6 +2,7 @@
 
 from workbench.content.heads import HeadContent, HistoryContent
 from workbench.figures.heads import history_lines
+from workbench.reports.heads_html import LABELLING
 from workbench.reports.heads_text import name_of
 from workbench.reports.html import Document, Mark
 
@@ -32,6 +33,7 @@ def render(content: HistoryContent) -> str:
     )
     page.section("Method")
     page.table(["kind", "distribution", ">length", ">strings"], [list(dict(s).values()) for s in content.strings])
+    page.paragraphs(LABELLING)
     page.table(
         ["label", "conditions", "what it says"],
         [[rule.label, ", ".join(rule.conditions), rule.sentence] for rule in content.rules],
