@@ -7,11 +7,13 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from models.config import ModelSettings, TaskSettings
+from models.config import ModelSettings, Recipe, TaskSettings
 from models.constructions import contradict
 from models.constructions.base import architecture, planes
 from models.errors import UsageError
+from models.evaluation import answer
 from models.tasks import CopyTask
+from models.training import Trainer
 from models.transformer import CopyTransformer
 
 TASK = CopyTask(TaskSettings())
@@ -149,3 +151,23 @@ def test_five_tokens_are_enough_where_0_and_1_speak_for_different_tokens(values:
         model.unembed.W_U[0, 0] = 1.0
     found = contradict(model)
     assert found.longest <= 5 and found.wrong and found.total <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_with_residual_and_mlp_one_layer_learns_them_all(seed: int) -> None:
+    """Outside the theorem's scope: one layer of RoPE with residual connection and MLP copies all 62 short strings."""
+    recipe = Recipe.model_validate(
+        {
+            "seed": seed,
+            "task": {"lengths": [1, 5], "distribution": "uniform"},
+            "model": {"heads": [1], "d_model": 64, "d_head": 64, "positions": "rope"},
+            "train": {"steps": 1000, "learning_rate": 3e-3, "warmup": 50},
+        }
+    )
+    trainer = Trainer(recipe, "cpu")
+    for _ in trainer.run():
+        pass
+    strings = ["".join(tokens) for n in range(1, 6) for tokens in itertools.product("01", repeat=n)]
+    assert len(strings) == 62
+    assert bool(answer(trainer.model.eval(), trainer.task.encode(strings)).exact.all())
