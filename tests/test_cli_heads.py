@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench.cli.heads import DEFAULTS, is_kept
+from workbench.cli.output import Output
 from workbench.content import ComparisonContent, HeadsContent
 from workbench.runs import Store
 
@@ -63,3 +65,10 @@ def test_schemas_are_published(workbench: Workbench) -> None:
         assert code == 0 and json.loads(out)["properties"].keys() >= {"format", "about"}
     code, _, err = workbench("schema", "head")
     assert code == 2 and "heads" in err
+
+
+def test_a_quick_look_does_not_take_the_place_of_a_kept_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert is_kept(Output(), dict(DEFAULTS))
+    for name, value in (("strings", 2), ("lengths", [20]), ("distributions", ["uniform"]), ("seed", 1)):
+        assert not is_kept(Output(), DEFAULTS | {name: value})
+    assert "not kept" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import typer
 
 from models.errors import UsageError, WorkbenchError
 from workbench.cli.heads import known_distributions, require_files, single_lengths
-from workbench.cli.options import DeviceOption, JsonOption, StoreOption
+from workbench.cli.options import DeviceOption, JsonOption, OutOption, StoreOption, SubjectsArgument
 from workbench.cli.output import Output
 from workbench.files import write_text
 from workbench.progress import Bar
@@ -18,16 +18,8 @@ _PERCENT = 100
 
 
 def failures(
-    subjects: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SUBJECT...",
-            help="Runs: ids, their beginnings, or `latest`; or hand-built models: built:NAME. Several are compared.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the report as one HTML file.")
-    ] = None,
+    subjects: SubjectsArgument,
+    out: OutOption = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write every failure as a line of CSV.")
     ] = None,

@@ -8,7 +8,7 @@ import typer
 
 from models.errors import UsageError, WorkbenchError
 from workbench.cli.evaluation import parse_lengths
-from workbench.cli.options import DeviceOption, JsonOption, StoreOption
+from workbench.cli.options import DeviceOption, JsonOption, OutOption, StoreOption, SubjectsArgument
 from workbench.cli.output import Output, require_writable
 from workbench.content import HistoryContent, schema
 from workbench.files import write_text
@@ -16,23 +16,12 @@ from workbench.progress import Bar
 from workbench.runs import Store
 
 _PERCENT = 100
-DEFAULTS = {"lengths": None, "distributions": None, "seed": 0, "most": None, "law_length": None}
-
-OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the report as one HTML file.")]
-CsvOption = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every score as a line of CSV.")]
+DEFAULTS = {"lengths": None, "distributions": None, "strings": 6, "seed": 0}
 
 
 def heads(
-    subjects: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SUBJECT...",
-            help="Runs: ids, their beginnings, or `latest`; or hand-built models: built:NAME. Several are compared.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the report as one HTML file.")
-    ] = None,
+    subjects: SubjectsArgument,
+    out: OutOption = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write every score as a line of CSV.")
     ] = None,
@@ -175,7 +164,7 @@ def is_kept(output: Output, options: dict[str, Any]) -> bool:
 
     A quick look at a few strings would else take the place of a full report.
     """
-    if all(options[name] == value for name, value in DEFAULTS.items() if name in options):
+    if all(options[name] == value for name, value in DEFAULTS.items()):
         return True
     output.remark("not kept for the dashboard, which shows reports made with the default options")
     return False

@@ -21,3 +21,11 @@ SubjectArgument = Annotated[
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or `latest`.")]
+SubjectsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SUBJECT...",
+        help="Runs: ids, their beginnings, or `latest`; or hand-built models: built:NAME. Several are compared.",
+    ),
+]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the report as one HTML file.")]
