@@ -103,6 +103,7 @@ EXPECTATIONS: dict[str, Expectation] = {
         lambda heads, _: (Flatten(heads), Ablation(heads, "zero")),
     ),
     "mixed": Expectation("none", "none", "", "a mixed head has no single role, so its label predicts nothing"),
+    "unclear": Expectation("none", "none", "", "no rule fits this head, so its label predicts nothing"),
 }
 
 

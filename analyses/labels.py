@@ -3,11 +3,13 @@
 Thresholds are on what a score has beyond chance, (value - chance) / (1 - chance), where a chance is known: half of the
 keys are duplicates in a string of zeros and ones, and mass on them says nothing. The first rule whose conditions all
 hold gives the label; conditions that keep overlapping rules apart are written into both, so order decides nothing for a
-clear head. A label's margin is the smallest over its rule's conditions of how far the score lies from its threshold, 0
-at the threshold and 1 at the best value there is. It is certain where nothing within the scores' intervals would change
+clear head; the last rule has none and takes what no other does. A label's margin is the smallest over its rule's
+conditions of how far the score lies from its threshold, 0 at the threshold and 1 at the best value there is; that of a
+head that fits no rule is how far it is from the nearest one, below 0. A label is certain where nothing within the scores' intervals would change
 it: its own conditions hold throughout, and every rule before it fails throughout.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +17,14 @@ from typing import Any
 import numpy as np
 
 from analyses.estimates import Estimate, Estimates
-from analyses.templates import GROUPS
+from models.errors import UsageError
 
 MIXED = "mixed"
+UNCLEAR = "unclear"
+
+# What the shares of a pattern are summed by: labels, and "shifted" for a few keys before or after the true source,
+# where a head reads the source's token if an earlier layer has moved it there.
+GROUPS = ("diffuse", "induction", "duplicate", "aligned", "shifted", "self", "look-back", "sink", "locator")
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class Rule:
 
     Attributes:
         label: its name, without parameter.
-        conditions: all of them have to hold.
+        conditions: all of them have to hold; none for the rule that takes what no other does.
         sentence: what such a head does, and what tells it from its neighbours.
         parameter: score that stands in brackets behind the label, as in look-back(3).
         beside: scores shown with it that decide nothing.
@@ -165,10 +172,15 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         MIXED,
-        (at_least("share.second", 0.15),),
-        "None of the above; the shares of at least two pure heads in its pattern are substantial. Also, marked as "
-        "uncertain, whatever fits no rule.",
-        beside=("share.residual",),
+        (at_least("share.second", 0.15), at_most("share.residual", 0.5)),
+        "None of the above; the shares of at least two pure heads in its pattern are substantial, and together the "
+        "pure heads account for most of it.",
+    ),
+    Rule(
+        UNCLEAR,
+        (),
+        "None of the above: it fits no rule. Never certain.",
+        beside=("share.second", "share.residual"),
     ),
 )
 
@@ -200,7 +212,8 @@ class HeadLabel:
     Attributes:
         layer, head: which.
         label: as in "locator" or "look-back(3)".
-        margin: 0 at the nearest threshold of its rule, 1 at best; negative for a head that fits no rule.
+        margin: 0 at the nearest threshold of its rule, 1 at best; for a head that fits no rule, that of the nearest
+            rule, negative.
         certain: would no value inside the scores' intervals change the label.
         evidence: the scores of its rule, deciding ones first.
         shares: of each pure head in its pattern, largest first, see `analyses.templates`.
@@ -236,35 +249,48 @@ class HeadLabel:
 
 
 def label_head(scores: Mapping[str, Estimates], layer: int, head: int, rules: Sequence[Rule] = RULES) -> HeadLabel:
-    """Label one head; scores that are missing count as not measured. The last rule takes what no other does."""
+    """Label one head; scores that are missing count as not measured.
+
+    Args:
+        scores: by name.
+        layer, head: which.
+        rules: in order; the last one has no conditions and takes what no other does.
+
+    Raises:
+        UsageError: the last rule has conditions.
+    """
 
     def measured(score: str) -> Estimate:
         return scores[score].at(layer, head) if score in scores else Estimate(None, None, 0, 0, reason="not measured")
 
+    if rules[-1].conditions:
+        raise UsageError(f"the last rule, {rules[-1].label}, must have no conditions: it takes what no other does")
     doubts: list[str] = []
-    chosen = rules[-1]
+    chosen, found = rules[-1], []
+    nearest = -math.inf
     for rule in rules[:-1]:
         found = [(condition, measured(condition.score)) for condition in rule.conditions]
-        if all(condition.holds(estimate) for condition, estimate in found):
+        margin = min(condition.margin(estimate) for condition, estimate in found)
+        nearest = max(nearest, margin)
+        if margin >= 0:
             chosen = rule
             break
         doubts += _open(rule, found)
-    found = [(condition, measured(condition.score)) for condition in chosen.conditions]
+    shares = _shares(scores, layer, head)
+    if chosen is rules[-1]:
+        found = []
+        most = "".join(f"; {share:.0%} of it is {name}" for name, share in [*shares.items()][:1])
+        doubts.append(f"no rule fits{most}")
     doubts += [
         f"not sure of {condition}: {_said(estimate)}" for condition, estimate in found if not condition.sure(estimate)
     ]
-    margins = [condition.margin(estimate) for condition, estimate in found]
-    shares = _shares(scores, layer, head)
-    if chosen is rules[-1] and min(margins) < 0:
-        most = "".join(f"; {share:.0%} of it is {name}" for name, share in [*shares.items()][:1])
-        doubts.append(f"no rule fits{most}")
     evidence = [Evidence(condition.score, estimate, condition) for condition, estimate in found]
     evidence += [Evidence(score, measured(score)) for score in chosen.beside]
     return HeadLabel(
         layer,
         head,
         _named(chosen, None if chosen.parameter is None else measured(chosen.parameter)),
-        min(margins),
+        nearest,
         not doubts,
         tuple(evidence),
         shares,

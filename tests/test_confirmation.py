@@ -17,7 +17,7 @@ from models.tasks import CopyTask
 
 ORDERS = {"induction-3": {(1, 0): 3}, "rope-hybrid": {(1, 1): 3}}
 LABELS = ("locator", "aligned", "induction", "look-back(1)", "look-back(3)", "duplicate", "sink", "self", "modular(4)",
-          "diffuse", "mixed")  # fmt: skip
+          "diffuse", "mixed", "unclear")  # fmt: skip
 
 
 def samples_of(

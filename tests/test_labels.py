@@ -7,8 +7,9 @@ import pytest
 
 from analyses.estimates import Estimate, Estimates
 from analyses.heads import REGISTERED
-from analyses.labels import MIXED, RULES, Condition, HeadLabel, at_least, at_most, label_head
+from analyses.labels import MIXED, RULES, UNCLEAR, Condition, HeadLabel, at_least, at_most, label_head
 from analyses.measures.base import MEASURES, MODEL_MEASURES
+from models.errors import UsageError
 
 NOTHING = {
     "locator.mass": 0.1,
@@ -67,8 +68,7 @@ def test_every_label_can_be_had_and_is_certain(expected: str) -> None:
 
 
 def test_the_table_has_every_label_once_and_asks_only_for_scores_that_are_measured() -> None:
-    assert [rule.label for rule in RULES] == [name.partition("(")[0] for name in PURE]
-    assert RULES[-1].label == MIXED
+    assert [rule.label for rule in RULES] == [*(name.partition("(")[0] for name in PURE), UNCLEAR]
     assert REGISTERED and {"context", "offsets", "locator", "modular", "templates"} <= set(MEASURES)
     assert "moved" in MODEL_MEASURES
 
@@ -148,10 +148,22 @@ def test_a_label_is_uncertain_where_an_interval_holds_a_threshold_that_matters(
     assert found.certain is certain and bool(found.doubts) is not certain
 
 
-def test_what_fits_no_rule_is_mixed_and_says_so() -> None:
+def test_what_fits_no_rule_is_unclear_and_says_so() -> None:
     found = label(share__second=0.05, share__shifted=0.8)
-    assert found.label == MIXED and found.margin < 0
+    assert found.label == UNCLEAR and not found.certain
     assert found.doubts[-1] == "no rule fits; 80% of it is shifted"
+    assert found.margin == pytest.approx((0.05 - 0.15) / 0.85), "of the nearest rule"
+
+
+def test_a_head_is_mixed_only_where_pure_heads_account_for_most_of_it() -> None:
+    assert label(share__residual=0.4).label == MIXED
+    assert label(share__residual=0.6).label == UNCLEAR
+    assert not label(share__residual=estimates(0.45, 0.4, 0.55)).certain
+
+
+def test_the_last_rule_must_take_all() -> None:
+    with pytest.raises(UsageError, match="the last rule, mixed, must have no conditions"):
+        label_head({}, 0, 0, RULES[:-1])
 
 
 def test_scores_that_were_not_measured_do_not_stand_in_the_way() -> None:

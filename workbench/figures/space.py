@@ -27,6 +27,7 @@ LABEL_STYLES: dict[str, tuple[str, str]] = {
     "modular": ("#12878c", "hexagon"),
     "diffuse": (SHARE_COLORS["diffuse"], "pentagon"),
     "mixed": (_GREY, "cross"),
+    "unclear": ("#8f8f8f", "hourglass"),
 }
 _UNLABELLED = (_GREY, "circle-open")
 _APART = (0.05, 0.045)  # least distance between names of heads, in shares of the axes

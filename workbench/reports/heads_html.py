@@ -16,7 +16,7 @@ LABELLING = (
     "Thresholds are on what a score has beyond chance, (value - chance) / (1 - chance), where a chance is known. A "
     "label's margin is the smallest over its conditions of how far the score lies from its threshold: 0 there, 1 at "
     "the best value. A label is certain where no threshold that could change it lies inside the 95 % interval of a "
-    "score. What fits no rule is called mixed, too, with a negative margin and as uncertain."
+    "score. What fits no rule is called unclear, and its margin is negative."
 )
 STATES = {"confirmed": "good", "not confirmed": "bad", "no effect": "quiet", "not measurable": "quiet"}
 PALETTE = ("cividis", "sqrt")
