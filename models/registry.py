@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from models.errors import UsageError
 
 T = TypeVar("T")
+_LISTED = 40  # known names in a message
 
 
 class Registry(Generic[T]):
@@ -49,8 +50,9 @@ class Registry(Generic[T]):
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for a name that is not known: the name, a near match if any, and the known names."""
+    """Return the message for a name that is not known: the name, a near match if any, and the first known names."""
     names = list(known)
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"unknown {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}"
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"unknown {kind} {name!r}.{hint} Known: {', '.join(names[:_LISTED]) or 'none'}{more}"

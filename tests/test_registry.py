@@ -45,6 +45,8 @@ def test_a_miss_names_what_was_given_and_what_is_known(fruits: Registry[int], na
 
 def test_an_empty_registry_says_that_nothing_is_known() -> None:
     assert unknown("fruit", "apple", Registry("fruit")) == "unknown fruit 'apple'. Known: none"
+    message = unknown("run", "rope", (f"run-{i}" for i in range(500)))
+    assert message.endswith("run-39 and 460 more") and len(message) < 500
 
 
 def test_exit_codes_tell_usage_from_failure() -> None:

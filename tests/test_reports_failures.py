@@ -13,11 +13,11 @@ from models.errors import WorkbenchError
 from models.evaluation import evaluate, wilson
 from models.tasks import CopyTask
 from workbench.content import SCHEMAS, FailuresComparison, FailuresContent, schema
-from workbench.content.failures import AftermathContent
+from workbench.content.failures import AftermathContent, GroupContent
 from workbench.figures.failures import cause_bars, coefficient_dots, fixed_length_dots, law_lines, row_dots
 from workbench.reports import failures_comparison, failures_html, failures_text, keep
 from workbench.reports.failures import explain, trained_range
-from workbench.reports.failures_words import aftermath_text
+from workbench.reports.failures_words import advice_of, aftermath_text
 from workbench.runs import Store
 from workbench.subjects import Subject, load_subject
 
@@ -106,6 +106,16 @@ def test_curves_are_those_of_an_evaluation(content: FailuresContent, subject: Su
 def test_progress_goes_forwards_to_the_end(content: FailuresContent, said: list[tuple[float, str]]) -> None:
     shares = [share for share, _ in said]
     assert content.strings == 12 and shares == sorted(shares) and shares[-1] == 1
+
+
+def test_a_trained_model_that_copies_nothing_is_no_place_to_read_causes() -> None:
+    def group(length: int, failed: int) -> GroupContent:
+        return GroupContent(distribution="uniform", length=length, strings=5, failed=failed, explained=failed,
+                            exact_match=1 - failed / 5, interval=(0, 1))  # fmt: skip
+
+    assert "None of the 10 strings" in advice_of([group(10, 5), group(20, 5), group(40, 5)], 20, True)
+    assert advice_of([group(10, 5), group(20, 4), group(40, 5)], 20, True) == ""
+    assert advice_of([group(10, 5)], 20, False) == "", "a hand-built model fails as it was built to"
 
 
 def test_a_model_that_never_fails_gets_advice(faultless: FailuresContent) -> None:

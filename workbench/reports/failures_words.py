@@ -1,13 +1,16 @@
 """A failures report in sentences: what fails, why, on which evidence, and what to do where nothing does."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from analyses.attribution import Explanation
-from analyses.law import Law
-from analyses.regression import Prediction
-from analyses.trials import Trial
 from workbench.content.base import EstimateContent
 from workbench.content.failures import AftermathContent, CauseContent, FailureContent, GroupContent
+
+if TYPE_CHECKING:  # the dashboard says these sentences without torch
+    from analyses.attribution import Explanation
+    from analyses.law import Law
+    from analyses.regression import Prediction
+    from analyses.trials import Trial
 
 # Of each cause: what it says, its counterfactual, what that should do, and the control.
 TRIED = {
@@ -63,7 +66,14 @@ def cause_text(name: str, cause: CauseContent) -> str:
 
 
 def advice_of(groups: Sequence[GroupContent], trained: int, was_trained: bool) -> str:
-    """What to do where nothing fails; empty otherwise."""
+    """What to do where nothing fails, or nothing is copied; empty otherwise."""
+    inside = [group for group in groups if group.length <= trained]
+    if was_trained and inside and all(group.failed == group.strings for group in inside):
+        return (
+            f"None of the {sum(group.strings for group in inside):,} strings of trained length is copied: a model that "
+            "cannot copy yet is right now and then by luck, and edits that seem to mend it say little. To ask why "
+            "copies fail, take a later checkpoint, or give shorter strings with --lengths."
+        )
     if any(group.failed for group in groups):
         return ""
     longest = max(group.length for group in groups)
@@ -75,7 +85,7 @@ def advice_of(groups: Sequence[GroupContent], trained: int, was_trained: bool) -
     )
 
 
-def evidence_sentence(explanation: Explanation) -> str:
+def evidence_sentence(explanation: "Explanation") -> str:
     """The evidence for a failure's cause, in words."""
     if explanation.cause == "other":
         if not explanation.trials:
@@ -88,7 +98,7 @@ def evidence_sentence(explanation: Explanation) -> str:
     return words
 
 
-def trial_text(trial: Trial) -> str:
+def trial_text(trial: "Trial") -> str:
     """A counterfactual with its control, in words."""
     share, control = f"{trial.share:.0%}", f"{trial.control:.0%}"
     if trial.cause == "repetition":
@@ -120,7 +130,7 @@ def aftermath_text(after: AftermathContent, failure: FailureContent) -> str:
     return f"is lost{stop}"
 
 
-def law_sentence(law: Law) -> str:
+def law_sentence(law: "Law") -> str:
     """Does the law hold, and may one ask."""
     at = f"At {law.handled.length} tokens"
     if not law.handled.enough:
@@ -144,7 +154,7 @@ def law_sentence(law: Law) -> str:
     return f"{at}, {said}. Margins {moved} ({law.margin_slope.value:+.2g} [{low:+.2g}, {high:+.2g}] logits)."
 
 
-def prediction_sentence(prediction: Prediction) -> str:
+def prediction_sentence(prediction: "Prediction") -> str:
     """Does repetition predict failure at fixed length, and what margins say."""
     auc, slope = prediction.auc, prediction.margin_slope
     if auc.value is None or auc.interval is None:
