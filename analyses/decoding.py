@@ -1,5 +1,7 @@
 """How a model copies one string, token by token: fed the right copy (teacher-forced), or its own (free-running).
 
+The teacher-forced copy may be fed other tokens at some places: what a model does after an error that it did not make.
+
 Free-running greedy decoding feeds the model what it predicted. Here the whole copy is guessed and read in one pass: a
 prediction counts once everything before it is what the model itself predicted, so each pass settles all tokens up to
 the first wrong guess, and the predictions behind it are the next guess. The result is that of decoding token by token
@@ -8,6 +10,7 @@ the first wrong guess, and the predictions behind it are the next guess. The res
 Shape letters: T tokens, R scored rows (n + 1), K copied tokens, L layers, C coordinates.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,7 +32,7 @@ class Decoded:
     """One copy of one string.
 
     Attributes:
-        free: the model was fed its own predictions, not the right copy.
+        free: the model was fed its own predictions, not a given copy.
         string: the patterns; tokens behind the end of a free-running copy are guesses.
         rows: int64[R] the query that predicts each token of the copy, EOS last.
         targets: int64[R] the right answers.
@@ -75,9 +78,31 @@ class Decoded:
         return patterns + sum(part.nbytes for part in (*self.coords, *self.steps) if part is not None)
 
 
-def teacher_forced(model: CopyTransformer, batch: CopyBatch) -> Decoded:
-    """Read a batch of one string, fed the right copy."""
-    return _decoded(model, _single(batch))
+def teacher_forced(model: CopyTransformer, batch: CopyBatch, fed: Mapping[int, int] | None = None) -> Decoded:
+    """Read a batch of one string, fed the right copy.
+
+    Args:
+        model: not changed.
+        batch: one string.
+        fed: by index in the copy, the id of the token that is fed there in place of the right one. The right answers
+            stay those of the string.
+
+    Raises:
+        UsageError: there is no such place in the copy, or no such source token.
+    """
+    batch = _single(batch)
+    if not fed:
+        return _decoded(model, batch)
+    n, alphabet, tokens = int(batch.lengths[0]), batch.vocabulary.alphabet, batch.tokens.clone()
+    first = int(batch.scored_rows[0][0, 0]) + 1
+    for index, token in fed.items():
+        if not (0 <= index < n and 0 <= token < alphabet):
+            raise UsageError(
+                f"token {token} cannot be fed as copied token {index}: give an index from 0 to {n - 1} and a token "
+                f"from 0 to {alphabet - 1}"
+            )
+        tokens[0, first + index] = token
+    return _decoded(model, replace(batch, tokens=tokens))
 
 
 def free_running(model: CopyTransformer, batch: CopyBatch, *, most_work: int = MOST_WORK) -> Decoded:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from analyses.heads import classify
-from analyses.labels import RULES, HeadLabel, Rule
+from analyses.labels import GROUPS, RULES, HeadLabel, Rule
 from analyses.noise import NoiseCurve, label_accuracy_under_noise
 from analyses.passes import Progress
-from analyses.templates import GROUPS
 from models.constructions import CONSTRUCTIONS, Construction
 from models.tasks import CopyTask
 

@@ -21,6 +21,7 @@ from sklearn import config_context
 from sklearn.linear_model import LinearRegression
 
 from analyses.estimates import Estimates, from_draws, resample
+from analyses.labels import GROUPS
 from analyses.measures.base import MEASURES
 from analyses.passes import Measured, ReadString
 from analyses.relations import LONGEST_CONTEXT, Relations
@@ -32,10 +33,6 @@ SHIFTS = tuple(d for d in range(-8, 9) if d)  # keys after the true source that 
 FIT_DRAWS = 200  # resamples of the bootstrap; each is a fit of every head
 # Weight of the row that holds the sum of shares at 1, relative to the largest singular value of the templates.
 _HELD = 1e3
-
-# What shares are summed by: labels, and "shifted" for a few keys before or after the true source, where a head reads
-# the source's token if an earlier layer has moved it there.
-GROUPS = ("diffuse", "induction", "duplicate", "aligned", "shifted", "self", "look-back", "sink", "locator")
 
 
 def template_names(a: int, b: int) -> tuple[str, ...]:

@@ -27,6 +27,9 @@ PARTIAL = ".partial-"  # begins the name of a capture that is being written
 EXTRA = "extra."  # begins the name of an activation that a string's file holds because someone asked for it
 
 
+_PAIRS = 64  # queries of a tile from which single weights are taken
+
+
 @dataclass(frozen=True)
 class LayerRule:
     """How a layer's scores come about, beside q and k.
@@ -129,6 +132,18 @@ class HeadPattern:
         first, last = bounds(rows, len(self), "rows")
         columns = [self.tile(slice(first, last), slice(key, key + 1)) for key in keys]
         return np.concatenate(columns, axis=1) if columns else np.zeros((last - first, 0), np.float32)
+
+    def weights_at(self, queries: Int64[np.ndarray, "N"], keys: Int64[np.ndarray, "N"]) -> Float32[np.ndarray, "N"]:
+        """Exact weight of each query on its own key; cheap where neighbours look at neighbours, as copying does."""
+        queries, keys = np.asarray(queries), np.asarray(keys)
+        found = np.empty(len(queries), np.float32)
+        for start in range(0, len(queries), _PAIRS):
+            part = slice(start, start + _PAIRS)
+            rows, cols = queries[part], keys[part]
+            top, left = int(rows.min()), int(cols.min())
+            tile = self.tile(slice(top, int(rows.max()) + 1), slice(left, int(cols.max()) + 1))
+            found[part] = tile[rows - top, cols - left]
+        return found
 
     def pooled(
         self,

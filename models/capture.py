@@ -26,6 +26,7 @@ from models.evaluation import TOKENS_AT_ONCE, Outcome, answer
 from models.layers import BLOCK_ELEMENTS
 from models.masks import Visibility
 from models.positions import ALiBi, Places
+from models.positions.rotary import Rotary
 from models.registry import unknown
 from models.tasks import IGNORE, CopyBatch, CopyTask
 from models.transformer import CopyTransformer
@@ -126,6 +127,7 @@ def describe(model: CopyTransformer) -> dict[str, Any]:
                 "window": scheme.settings.window,
                 "slopes": scheme.slopes if isinstance(scheme, ALiBi) else None,
                 "n_coords": scheme.n_coords,
+                "frequencies": scheme.plane_frequencies.tolist() if isinstance(scheme, Rotary) else None,
             }
         )
     absolute = model.pos_embed

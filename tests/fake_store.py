@@ -132,7 +132,10 @@ def add_capture(
         "distribution": "imbalanced", "length": n, "seed": 0, "tried": 64, "failed_only": False, "heads": heads,
         "d_head": E, "embedding_scheme": None, "schemes": [schemes[i % len(schemes)] for i in range(len(heads))],
         "layers": [
-            {"scheme": schemes[i % len(schemes)], "scale": 1.0, "strict": False, "window": None, "slopes": None}
+            {
+                "scheme": schemes[i % len(schemes)], "scale": 1.0, "strict": False, "window": None, "slopes": None,
+                "frequencies": [100 ** (-j / (E // 4)) for _ in range(2) for j in range(E // 4)],
+            }
             for i in range(len(heads))
         ],
         "separator": "\n", "vocabulary": {"names": names or NAMES}, "strings": entries,

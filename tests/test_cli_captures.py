@@ -70,6 +70,33 @@ def test_capture_list_inspect_remove(workbench: Workbench) -> None:
     assert code == 0 and "removed mine" in out and "mine" not in os.listdir(newest().path / "captures")
 
 
+def test_a_given_string_is_captured_as_it_is(workbench: Workbench) -> None:
+    for text in ("0110100", "0.1 1,0.1.0.0"):
+        code, out, _ = workbench("capture", "latest", "--text", text, "--checkpoint", 10, "--json", "-")
+        made = json.loads(out)
+        assert code == 0
+        assert (made["strings"], made["length"], made["distribution"], made["step"]) == (1, 7, "given", 10)
+        string = open_capture(newest().capture_path(made["id"])).string(0)
+        assert string.token_names[2:9] == list("0110100")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--text", "0121"], "token 2 is not in the alphabet"),
+        (["--text", "0.99999999999999999999"], "is not in the alphabet"),
+        (["--text", ""], "is no string"),
+        (["--text", "01a"], "is no string"),
+        (["--text", "01", "--failed"], "--failed chooses others"),
+        (["--text", "01", "--length", "5"], "--length chooses others"),
+        (["--text", "01", "--distribution", "uniform"], "--distribution chooses others"),
+    ],
+)
+def test_what_is_no_string_of_the_run_is_refused_in_a_line(workbench: Workbench, words: list[str], said: str) -> None:
+    code, out, err = workbench("capture", "latest", *words)
+    assert (code, out) == (2, "") and said in err and len(err.splitlines()) == 1
+
+
 def test_a_capture_of_a_checkpoint_is_of_its_weights(workbench: Workbench) -> None:
     for step in (5, 20):
         code, out, _ = workbench(

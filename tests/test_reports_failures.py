@@ -9,15 +9,16 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
+from analyses.trials import Trial
 from models.errors import WorkbenchError
 from models.evaluation import evaluate, wilson
 from models.tasks import CopyTask
 from workbench.content import SCHEMAS, FailuresComparison, FailuresContent, schema
 from workbench.content.failures import AftermathContent, GroupContent
 from workbench.figures.failures import cause_bars, coefficient_dots, fixed_length_dots, law_lines, row_dots
-from workbench.reports import failures_comparison, failures_html, failures_text, keep
+from workbench.reports import failures_comparison, failures_html, failures_kinds, failures_text, keep
 from workbench.reports.failures import explain, trained_range
-from workbench.reports.failures_words import advice_of, aftermath_text
+from workbench.reports.failures_words import advice_of, aftermath_text, trial_text
 from workbench.runs import Store
 from workbench.subjects import Subject, load_subject
 
@@ -223,7 +224,26 @@ def test_seeds_of_one_kind_are_summarised(content: FailuresContent, faultless: F
         assert (point.subjects, point.lowest, point.highest) == (2, before.exact_match, 1.0)
         assert point.mean == pytest.approx((1 + before.exact_match) / 2)
     page = failures_comparison.render(compared)
-    assert "built:rope2d-aligned-100" in page and "The law, side by side" in page
+    assert "built:rope2d-aligned-100" in page and "The law, side by side" in page and "By scheme" in page
+
+
+def test_kinds_put_seeds_together_and_keep_checkpoints_of_a_run_apart(
+    content: FailuresContent, faultless: FailuresContent
+) -> None:
+    other = content.model_copy(update={"subject": "other", "step": 7, "failed": 0})
+    first, second = failures_kinds.by_kind([content, other, faultless])
+    assert (first.subjects, first.steps, second.subjects) == ((content.subject, "other"), (0, 7), (faultless.subject,))
+    share = 1 - content.failed / content.strings
+    assert (first.exact_match.lowest, first.exact_match.highest) == (pytest.approx(share), 1.0)
+    assert first.exact_match.mean == pytest.approx((share + 1) / 2)
+    assert sum(first.answers.values()) == 2 and sum(second.answers.values()) == 1
+    auc = content.regression.fixed_length.auc.value
+    assert (first.auc.mean, first.auc.subjects) == (pytest.approx(auc), 2) and second.auc.mean is None
+    same = content.model_copy(update={"step": 7})
+    kinds = failures_kinds.by_kind([content, same])
+    assert [kind.kind.rpartition(", ")[2] for kind in kinds] == ["step 0", "step 7"]
+    table = failures_kinds.markdown([first, second]).splitlines()
+    assert len(table) == 6 and len({line.count("|") for line in table[2:]}) == 1 and "not measurable" in table[-1]
 
 
 def test_kept_reports_are_found_by_step_and_damaged_ones_named(content: FailuresContent, tmp_path: Path) -> None:
@@ -270,3 +290,10 @@ def test_lengths_that_are_left_open_are_possible(tmp_path: Path) -> None:
 
 def _figures_of(page: str) -> int:
     return len(re.findall(r'id="figure-\d+"', page))
+
+
+def test_a_repetition_trial_that_mends_without_moving_attention_says_why_it_is_refuted() -> None:
+    trial = Trial("repetition", share=1.0, control=0.0, draws=6, changed=2.0, left=0.0)
+    assert trial.verdict == "refuted" and "attention stayed where it was (left in 0%)" in trial_text(trial)
+    moved = Trial("repetition", share=1.0, control=0.0, draws=6, changed=2.0, left=1.0)
+    assert moved.verdict == "confirmed" and "(attention left them in 100%)" in trial_text(moved)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +127,29 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a hidden folder beside `path`; after the block it is renamed to `path`. When the block fails, it is gone.
+
+    Raises:
+        UsageError: `path` is a file, or a folder that holds something.
+        WorkbenchError: any OSError.
+    """
+    with reporting(f"write {path}"):
+        if os.path.lexists(path) and not (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
+            raise UsageError(f"{path} is there already; give a new folder, or an empty one")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        hidden.mkdir()
+        try:
+            yield hidden
+            os.replace(hidden, path)
+        except BaseException:
+            shutil.rmtree(hidden, ignore_errors=True)
             raise
         sync_folder(path.parent)
 

@@ -103,6 +103,11 @@ class Rotary(DoubleTables, Scheme):
         """Float64[P] in rad per unit of coordinate."""
         raise NotImplementedError
 
+    @property
+    def plane_frequencies(self) -> np.ndarray:
+        """Float64[P] rad by which every plane turns from one unit of its coordinate to the next."""
+        return self.frequencies()
+
     def angles(self, coordinate: Float[Tensor, "... 1"], planes: slice) -> Float[Tensor, "... P"]:
         """Float64[..., P] angles in [0, 2 pi) of the planes `planes` at `coordinate` (float64[..., 1])."""
         return (coordinate * self._frequency[planes]).remainder(TWO_PI)
@@ -253,6 +258,11 @@ class PeriodicRoPE(Rotary):
     def frequencies(self) -> np.ndarray:
         """Float64[P]: the periods themselves stand in for frequencies, see `angles`."""
         return np.resize(np.array(self.settings.periods, dtype=np.float64), self.d_head // 2)
+
+    @property
+    def plane_frequencies(self) -> np.ndarray:
+        """See Rotary.plane_frequencies: 2 pi / m_j."""
+        return TWO_PI / self.frequencies()
 
     def angles(self, coordinate: Float[Tensor, "... 1"], planes: slice) -> Float[Tensor, "... P"]:
         """See Rotary.angles."""

@@ -25,9 +25,11 @@ from workbench.files import bytes_text
 from workbench.runs import Run, Store
 
 INTERRUPTED = 130
+GIVEN = "given"  # what stands in place of a distribution where a string was given
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"k": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _FIRST_TOKENS = 24
+_DIGITS = 10  # tokens of the largest alphabet whose strings are written without anything between
 
 
 def capture(
@@ -37,6 +39,10 @@ def capture(
         str | None, typer.Option(help="Of the strings: 60, or 40-80.  [default: the longest of training]")
     ] = None,
     distribution: Annotated[str | None, typer.Option(help="Of the strings.  [default: as in the recipe]")] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(help="Exactly this string, 0110 or 12.7.3, in place of drawn ones.", metavar="TOKENS"),
+    ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only strings that the model copies wrongly.")] = False,
     tries: Annotated[int, typer.Option(help="With --failed: try at most so many strings.", min=1)] = 1000,
     names: Annotated[
@@ -71,6 +77,8 @@ def capture(
     lengths = None if length is None else _one_length(length)
     limit = None if budget is None else parse_size(budget)
     folder = Store(store)
+    if text is not None:
+        _refuse_beside_text({"--length": length, "--distribution": distribution, "--failed": failed or None})
     if name is not None:
         new_capture_path(folder.open(run), name)
     from models.capture import hooks_named
@@ -85,15 +93,19 @@ def capture(
     opened = folder.open(run)
     subject = load_run(opened, device, checkpoint)
     settings = subject.recipe.task
-    request = Request(
-        distribution=distribution or settings.distribution,
-        lengths=lengths or (settings.lengths[1], settings.lengths[1]),
-        strings=strings,
-        failed=failed,
-        tries=tries,
-        seed=seed,
-    )
-    DISTRIBUTIONS[request.distribution]
+    given = None if text is None else read_string(text, settings.alphabet)
+    if given is None:
+        request = Request(
+            distribution=distribution or settings.distribution,
+            lengths=lengths or (settings.lengths[1], settings.lengths[1]),
+            strings=strings,
+            failed=failed,
+            tries=tries,
+            seed=seed,
+        )
+        DISTRIBUTIONS[request.distribution]
+    else:
+        request = Request(distribution=GIVEN, lengths=(len(given), len(given)), strings=1, seed=seed)
     require_positions(subject.model, request.lengths[1], "--length")
     wanted = [] if names is None else _names(names)
     if subject.model.cfg.attn_only:
@@ -101,13 +113,15 @@ def capture(
     extra = hooks_named(subject.model, wanted)
     if subject.remark:
         output.remark(subject.remark)
-    size = CaptureSize(strings, request.lengths[1], extra, overview)
+    size = CaptureSize(request.strings, request.lengths[1], extra, overview)
     cost = require_room(subject.model, opened.path, size, limit)
     output.remark(f"at most {bytes_text(cost.disk)} on disk and {bytes_text(cost.memory)} of memory")
 
     task = CopyTask(settings)
     try:
-        if failed:
+        if given is not None:
+            batch, tried = task.encode([given]), 1
+        elif failed:
             with Bar(output.progress, "looking for failures", tries) as bar:
                 batch, tried = choose_strings(subject.model, task, request, bar.advance)
             output.remark(f"{len(batch)} strings that are copied wrongly found among the {tried} tried")
@@ -225,6 +239,29 @@ def parse_size(text: str) -> int:
     if match is None or (match[3] and not unit) or float(match[1]) <= 0:
         raise UsageError(f"--budget: {text!r} is no size; give a number with a unit, as in 500MB, 4GB or 2GiB")
     return int(float(match[1]) * (_BINARY if match[3] else _UNITS)[unit])
+
+
+def read_string(text: str, alphabet: int) -> list[int]:
+    """Return the ids of a string: digits, 0110, or numbers with dots, spaces or commas between, 12.7.3.
+
+    Raises:
+        UsageError: it is none, or holds a token that is not in the alphabet.
+    """
+    if not re.fullmatch(r"[0-9]+([ .,]+[0-9]+)*", text.strip(), re.ASCII):
+        raise UsageError(f"--text: {text[:40]!r} is no string; give tokens as digits, 0110, or as numbers, 12.7.3")
+    parts = re.split(r"[ .,]+", text.strip())
+    parts = list(parts[0]) if len(parts) == 1 and alphabet <= _DIGITS else parts
+    beyond = next((part for part in parts if len(part) > len(str(alphabet)) or int(part) >= alphabet), None)
+    if beyond is not None:
+        raise UsageError(f"--text: token {beyond[:40]} is not in the alphabet; give tokens from 0 to {alphabet - 1}")
+    return [int(part) for part in parts]
+
+
+def _refuse_beside_text(options: dict[str, Any]) -> None:
+    """Raise UsageError where an option is given that chooses other strings than the one of --text."""
+    beside = [name for name, value in options.items() if value is not None]
+    if beside:
+        raise UsageError(f"--text is one string, and {beside[0]} chooses others; give one of the two")
 
 
 def _one_length(text: str) -> tuple[int, int]:

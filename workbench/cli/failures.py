@@ -80,7 +80,7 @@ def _reports(
     csv: Path | None,
 ) -> None:
     """Explain every subject at every checkpoint; one gives a report, several a comparison of theirs."""
-    from workbench.reports import failures_comparison, failures_html, failures_text, keep
+    from workbench.reports import failures_comparison, failures_html, failures_kinds, failures_text, keep
     from workbench.reports.failures import explain
     from workbench.subjects import load_subject
 
@@ -108,6 +108,7 @@ def _reports(
         output.json(contents[0].model_dump(mode="json"))
         return
     compared = failures_comparison.compare(contents)
+    output.line(failures_kinds.markdown(compared.kinds))
     if out is not None:
         write_text(out, failures_comparison.render(compared))
     output.json(compared.model_dump(mode="json"))

@@ -76,7 +76,9 @@ def _reports(
 
     loaded = [load_subject(store, name, device) for name in names]
     if len({subject.name for subject in loaded}) < len(loaded):
-        raise UsageError(f"{', '.join(names)}: two of these are the same run; name each once")
+        raise UsageError(
+            f"{', '.join(names)}: two of these are the same run; name each once (--checkpoints follows one over steps)"
+        )
     examined = []
     for subject in loaded:
         if subject.remark:
@@ -140,7 +142,8 @@ def schema_of(
     report: Annotated[
         str,
         typer.Argument(
-            metavar="REPORT", help="heads, heads-comparison, heads-history, failures or failures-comparison."
+            metavar="REPORT",
+            help="heads, heads-comparison, heads-history, failures, failures-comparison or lengths.",
         ),
     ],
     json: JsonOption = "-",

@@ -17,7 +17,9 @@ DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 SubjectArgument = Annotated[
     str,
     typer.Argument(
-        metavar="SUBJECT", help="A run: its id, the beginning of it, or `latest`; or a hand-built model: built:NAME."
+        metavar="SUBJECT",
+        help="A run: its id, the beginning of it, or `latest`, with @STEP for the weights of a step; or a hand-built "
+        "model: built:NAME.",
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or `latest`.")]
@@ -25,7 +27,8 @@ SubjectsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="SUBJECT...",
-        help="Runs: ids, their beginnings, or `latest`; or hand-built models: built:NAME. Several are compared.",
+        help="Runs: ids, their beginnings, or `latest`, with @STEP for the weights of a step; or hand-built models: "
+        "built:NAME. Several are compared.",
     ),
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the report as one HTML file.")]

@@ -3,6 +3,8 @@
 from workbench.content.base import SCHEMAS, Content, schema
 from workbench.content.failures import FailuresComparison, FailuresContent
 from workbench.content.heads import ComparisonContent, HeadsContent, HistoryContent
+from workbench.content.lengths import LengthsContent
+from workbench.content.repetition import RepetitionContent
 
 __all__ = [
     "SCHEMAS",
@@ -12,5 +14,7 @@ __all__ = [
     "FailuresContent",
     "HeadsContent",
     "HistoryContent",
+    "LengthsContent",
+    "RepetitionContent",
     "schema",
 ]

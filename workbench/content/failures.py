@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from workbench.content.base import SCHEMAS, About, Content, EstimateContent
+from workbench.content.lengths import SpreadContent
 
 
 class TrialContent(Content):
@@ -190,17 +191,32 @@ class FailuresContent(Content):
     about: About
 
 
-class SpreadContent(Content):
-    """Exact match over subjects of one scheme and training range: seeds of a recipe."""
+class RangeContent(Content):
+    """A value over several subjects."""
 
-    scheme: str
-    trained: int
-    distribution: str
-    length: int
-    subjects: int
-    mean: float
-    lowest: float
-    highest: float
+    subjects: int = Field(description="of which it could be measured")
+    mean: float | None
+    lowest: float | None
+    highest: float | None
+
+
+class KindContent(Content):
+    """Subjects of one scheme, recipe and training range beside each other, each a run of its own: seeds."""
+
+    kind: str
+    trained: int = Field(description="longest trained string")
+    subjects: tuple[str, ...]
+    steps: tuple[int, ...] = Field(description="of each subject")
+    exact_match: RangeContent = Field(description="of the strings asked, of all distributions together")
+    law_lengths: tuple[int, ...] = Field(description="that the law was measured at")
+    law_slope: RangeContent = Field(description="of exact match over survival")
+    law_margin_slope: RangeContent = Field(description="of the margin over survival, logits")
+    coefficients: dict[str, RangeContent] = Field(
+        description="log odds of failure, for one standard deviation of the subject's own strings"
+    )
+    auc: RangeContent = Field(description="at fixed length, a failed string is more repetitive than a right one")
+    margin_slope: RangeContent = Field(description="at fixed length, logits for one standard deviation of repetition")
+    answers: dict[str, int] = Field(description="subjects by answer: does repetition predict failure at fixed length")
 
 
 @SCHEMAS.register("failures-comparison")
@@ -211,4 +227,5 @@ class FailuresComparison(Content):
     finding: str
     reports: tuple[FailuresContent, ...]
     spread: tuple[SpreadContent, ...]
+    kinds: tuple[KindContent, ...] = Field((), description="one for each scheme, recipe and training range")
     about: About

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,7 +12,7 @@ from plotly.subplots import make_subplots
 from workbench.figures.style import INK, QUIET, RULE, axis, fade, scheme_style, titled
 from workbench.figures.tokens import markup
 
-_WIDTHS = (2.2, 1.4, 1.4, 1.0)
+WIDTHS = (2.2, 1.4, 1.4, 1.0)
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,12 @@ def thin(x: np.ndarray, y: np.ndarray, at_most: int = 400) -> tuple[np.ndarray, 
 
 def training_curves(curves: Sequence[TrainingCurve], *, title: str) -> go.Figure:
     """Draw loss (log axis) beside exact match (0..1) over optimiser steps, one colour, dash and marker a scheme."""
-    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.15)
+    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.2)
     seen: dict[str, int] = {}
     for curve in curves:
         style, repeat = scheme_style(curve.scheme), seen.get(curve.scheme, 0)
         seen[curve.scheme] = repeat + 1
-        line = {"color": style.color, "dash": style.dash, "width": _WIDTHS[min(repeat, 3)]}
+        line = {"color": style.color, "dash": style.dash, "width": WIDTHS[min(repeat, 3)]}
         common = {"name": markup_id(curve.run), "legendgroup": curve.run, "showlegend": False}
         # A subplot that has no point at all makes plotly draw paths to NaN; one point that is none prevents it.
         evaluated = (curve.evaluated, curve.exact_match) if len(curve.evaluated) else ([None], [None])
@@ -89,7 +90,7 @@ def training_curves(curves: Sequence[TrainingCurve], *, title: str) -> go.Figure
         figure.add_trace(
             go.Scatter(
                 x=evaluated[0], y=evaluated[1], mode="lines+markers", line=line,
-                marker=_marker(curve.scheme, repeat), **common,
+                marker=marker_of(curve.scheme, repeat), **common,
                 hovertemplate="step %{x:,}<br>exact match %{y:.3f}<extra>%{fullData.name}</extra>",
             ),
             row=1, col=2,
@@ -127,46 +128,70 @@ def length_generalisation(
             runs.append(curve.run)
         column = list(distributions).index(curve.distribution) + 1
         _add_length_curve(figure, curve, runs.index(curve.run), column)
-    lengths = np.concatenate([c.lengths for c in curves]) if curves else np.array([1, 100])
     ends = sorted({high for _, high in trained})
-    lowest = float(min(lengths.min(), *ends)) if ends else float(lengths.min())
-    highest = float(max(lengths.max(), *ends)) if ends else float(lengths.max())
+    label = f"trained ≤ {ends[0]:,}" if len(ends) == 1 else f"trained ≤ {ends[0]:,} … {ends[-1]:,}" if ends else ""
+    lengths = np.concatenate([c.lengths for c in curves]) if curves else np.array([1, 100])
+    settings = length_panels(figure, distributions, [(end, label if end == ends[-1] else "") for end in ends], lengths)
+    return titled(figure, title, margin={"l": 56, "r": 12, "t": 52, "b": 44}, uirevision="lengths", **settings)
+
+
+def length_panels(
+    figure: go.Figure,
+    names: Sequence[str],
+    ends: Sequence[tuple[float, str]],
+    lengths: Sequence[float] | np.ndarray,
+    length_title: str = "string length (tokens)",
+    match_title: str = "exact match (share of strings)",
+) -> dict[str, Any]:
+    """Name and shade the panels of exact match against length, and return the settings of their axes.
+
+    Args:
+        figure: one row of panels with a common y axis.
+        names: of the panels, from left to right.
+        ends: of the training ranges, each with the label that stands beside it, "" for none.
+        lengths: that the axis has to show, beside the ends.
+        length_title: of the x axis, which is logarithmic.
+        match_title: of the y axis, which is fixed to 0..1.
+    """
+    shown = [*(float(length) for length in lengths), *(end for end, _ in ends)]
+    lowest, highest = min(shown), max(shown)
     x_range = [np.log10(lowest / 1.25), np.log10(highest * 1.25)]
-    settings = {}
-    for i, name in enumerate(distributions):
+    shade = 0.10 if len(ends) == 1 else 0.05  # several lie on top of each other
+    settings: dict[str, Any] = {}
+    for i, name in enumerate(names):
         number = "" if i == 0 else str(i + 1)
         settings[f"xaxis{number}"] = axis(
-            "string length (tokens)", type="log", range=x_range, tickangle=0, **log_ticks(lowest, highest)
+            length_title, type="log", range=x_range, tickangle=0, **log_ticks(lowest, highest)
         )
         settings[f"yaxis{number}"] = axis(
-            "exact match (share of strings)" if i == 0 else "",
+            match_title if i == 0 else "",
             range=[-0.04, 1.04],
             tickvals=[0, 0.25, 0.5, 0.75, 1],
             showticklabels=i == 0,
         )
-        for end in ends:
+        for end, label in ends:
             figure.add_vrect(
-                x0=10 ** x_range[0], x1=end, row=1, col=i + 1, fillcolor=fade(QUIET, 0.10), line_width=0, layer="below"
+                x0=10 ** x_range[0], x1=end, row=1, col=i + 1, fillcolor=fade(QUIET, shade), line_width=0, layer="below"
             )
-        if ends:
-            label = f"trained ≤ {ends[0]:,}" if len(ends) == 1 else f"trained ≤ {ends[0]:,} … {ends[-1]:,}"
-            figure.add_annotation(
-                x=np.log10(ends[-1]), y=0.5, xanchor="right", yanchor="middle", text=label, showarrow=False,
-                textangle=-90, font={"size": 10, "color": QUIET}, row=1, col=i + 1,
-            )  # fmt: skip
+            if label:
+                figure.add_annotation(
+                    x=np.log10(end), y=0.5, xanchor="right", yanchor="middle", text=label, showarrow=False,
+                    textangle=-90, font={"size": 10, "color": QUIET}, row=1, col=i + 1,
+                )  # fmt: skip
         figure.add_annotation(
             text=f"<b>{markup_id(name)}</b>", x=0, xref=f"x{number} domain", y=1.0, yref="paper", xanchor="left",
             yanchor="bottom", showarrow=False, font={"size": 12, "color": INK},
         )  # fmt: skip
-    return titled(figure, title, margin={"l": 56, "r": 12, "t": 52, "b": 44}, uirevision="lengths", **settings)
+    return settings
 
 
 def log_ticks(low: float, high: float) -> dict:
-    """Return tick settings for a logarithmic length axis that name round lengths in full: 10, 50, 1,000."""
-    decades = range(int(np.floor(np.log10(max(low, 1)))), int(np.ceil(np.log10(max(high, 2)))) + 1)
-    digits = (1, 2, 5) if high / max(low, 1) < 20 else (1, 3) if high / max(low, 1) < 1000 else (1,)
-    values = [digit * 10**decade for decade in decades for digit in digits]
-    return {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,}" for value in values], "gridcolor": RULE}
+    """Return tick settings for a logarithmic axis that name round lengths or shares in full: 0.3, 10, 50, 1,000."""
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(max(high, 2)))) + 1)
+    digits = (1, 2, 5) if high / low < 20 else (1, 3) if high / low < 1000 else (1,)
+    values = [float(f"{digit}e{decade}") for decade in decades for digit in digits]
+    names = [f"{value:,.0f}" if value >= 1 else f"{value:g}" for value in values]
+    return {"tickmode": "array", "tickvals": values, "ticktext": names, "gridcolor": RULE}
 
 
 def markup_id(run: str) -> str:
@@ -188,8 +213,8 @@ def _add_length_curve(figure: go.Figure, curve: LengthCurve, repeat: int, column
     figure.add_trace(
         go.Scatter(
             x=curve.lengths, y=curve.exact_match, mode="lines+markers", name=markup_id(curve.run), showlegend=False,
-            line={"color": style.color, "dash": style.dash, "width": _WIDTHS[min(repeat, 3)]},
-            marker=_marker(curve.scheme, repeat),
+            line={"color": style.color, "dash": style.dash, "width": WIDTHS[min(repeat, 3)]},
+            marker=marker_of(curve.scheme, repeat),
             customdata=np.array([curve.low, curve.high, curve.strings]).T,
             hovertemplate=(
                 "length ≤ %{x:,}<br>exact match %{y:.2f} [%{customdata[0]:.2f}, %{customdata[1]:.2f}]"
@@ -200,7 +225,7 @@ def _add_length_curve(figure: go.Figure, curve: LengthCurve, repeat: int, column
     )  # fmt: skip
 
 
-def _marker(scheme: str, repeat: int) -> dict:
+def marker_of(scheme: str, repeat: int) -> dict:
     """A scheme's marker: filled for its first run in a figure, open for the others."""
     symbol = scheme_style(scheme).marker
     return {"symbol": symbol if repeat == 0 or symbol.endswith("-open") else f"{symbol}-open", "size": 7}

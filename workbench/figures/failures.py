@@ -16,9 +16,8 @@ from workbench.content.failures import (
     LawContent,
     PredictionContent,
     RegressionContent,
-    SpreadContent,
 )
-from workbench.figures.style import INK, axis, fade, scheme_style, titled
+from workbench.figures.style import INK, axis, titled
 
 # Readable on white and on the dashboard's dark surface.
 CAUSE_COLORS = {"repetition": "#00916a", "length": "#0072b2", "stop": "#a87900", "other": "#7d7d7d"}
@@ -226,45 +225,6 @@ def row_dots(rows: Mapping[str, Mapping[str, EstimateContent]]) -> go.Figure:
         height=290,
         margin={"l": 160, "r": 12, "t": 40, "b": 96},
     )
-
-
-def spread_lines(spread: Sequence[SpreadContent]) -> go.Figure:
-    """Mean exact match over subjects of one scheme, band from the lowest to the highest, one panel a distribution."""
-    names = list(dict.fromkeys(point.distribution for point in spread))
-    kinds = list(dict.fromkeys((point.scheme, point.trained) for point in spread))
-    figure = make_subplots(rows=1, cols=len(names), shared_yaxes=True, horizontal_spacing=0.03)
-    settings: dict[str, Any] = {}
-    for i, name in enumerate(names):
-        number = "" if i == 0 else str(i + 1)
-        for scheme, trained in kinds:
-            points = [p for p in spread if (p.distribution, p.scheme, p.trained) == (name, scheme, trained)]
-            style = scheme_style(scheme)
-            at = [p.length / trained for p in points]
-            label = f"{style.label}, trained ≤ {trained:,}, {points[0].subjects} subjects" if points else ""
-            common = {"legendgroup": label, "row": 1, "col": i + 1}
-            figure.add_scatter(
-                x=[*at, *reversed(at)], y=[*(p.highest for p in points), *(p.lowest for p in reversed(points))],
-                mode="lines", fill="toself", fillcolor=fade(style.color, 0.15), line={"width": 0}, hoverinfo="skip",
-                showlegend=False, **common,
-            )  # fmt: skip
-            figure.add_scatter(
-                x=at, y=[p.mean for p in points], mode="lines+markers", name=label, showlegend=i == 0,
-                line={"color": style.color, "dash": style.dash, "width": 2}, marker={"symbol": style.marker, "size": 7},
-                customdata=[[p.lowest, p.highest, p.length] for p in points],
-                hovertemplate="%{customdata[2]:,} tokens: %{y:.2f}<br>subjects from %{customdata[0]:.2f} to "
-                "%{customdata[1]:.2f}<extra></extra>", **common,
-            )  # fmt: skip
-        figure.add_vrect(x0=0, x1=1, fillcolor=fade(REFERENCE, 0.1), line_width=0, layer="below", row=1, col=i + 1)
-        settings[f"xaxis{number}"] = axis("length / training length", rangemode="tozero")
-        settings[f"yaxis{number}"] = axis(
-            "exact match (mean)" if i == 0 else "", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1],
-            showticklabels=i == 0,
-        )  # fmt: skip
-        _panel_title(figure, name, number)
-    return titled(
-        figure, "Exact match over subjects", showlegend=True, legend=_below(), height=350,
-        margin={"l": 56, "r": 12, "t": 56, "b": 96}, **settings,
-    )  # fmt: skip
 
 
 def _dots(

@@ -19,7 +19,6 @@ from analyses.law import UNIQUE, Law, handled_length, how_handled, law, law_pair
 from analyses.questions import Question
 from analyses.regression import Prediction, predict_failures
 from analyses.trials import CONFIRMED, Trial
-from models.constructions import CONSTRUCTIONS
 from models.evaluation import wilson
 from models.tasks import CopyTask
 from workbench.content.base import About, EstimateContent, finite
@@ -43,7 +42,7 @@ from workbench.reports.failures_words import (
     law_sentence,
     prediction_sentence,
 )
-from workbench.subjects import BUILT, Subject
+from workbench.subjects import Subject, trained_lengths
 from workbench.train import library_versions
 
 Progress = Callable[[float, str], None]
@@ -165,10 +164,7 @@ def explain(
 
 def trained_range(subject: Subject) -> tuple[int, int]:
     """Shortest and longest trained string; of a hand-built model, those it was built for."""
-    kind, _, name = subject.name.partition(":")
-    if kind == BUILT:
-        return 1, CONSTRUCTIONS[name].longest
-    return subject.recipe.task.lengths
+    return trained_lengths(subject.name, subject.recipe)
 
 
 def _asked(

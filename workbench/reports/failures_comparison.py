@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from workbench.content.failures import FailuresComparison, FailuresContent, SpreadContent
-from workbench.figures.failures import spread_lines
+from workbench.figures.lengths import length_spread
 from workbench.reports.failures_html import add_causes, add_curves, add_meaning
+from workbench.reports.failures_kinds import PREDICTORS, add_kinds, by_kind, kind_names, lead
 from workbench.reports.failures_text import named, scheme_of
 from workbench.reports.failures_words import value_text
 from workbench.reports.html import Document
+from workbench.reports.spread import Measured, spread
 
-_PREDICTORS = ("repetition", "length", "repetition x length")
+FEW = 3  # subjects that a title names
 
 
 def compare(contents: Sequence[FailuresContent]) -> FailuresComparison:
@@ -17,51 +19,48 @@ def compare(contents: Sequence[FailuresContent]) -> FailuresComparison:
     return FailuresComparison(
         finding="; ".join(f"{named(content)}: {content.finding}" for content in contents),
         reports=tuple(contents),
-        spread=tuple(spread(contents)),
+        spread=tuple(over_seeds(contents)),
+        kinds=tuple(by_kind(contents)),
         about=contents[0].about,
     )
 
 
-def spread(contents: Sequence[FailuresContent]) -> list[SpreadContent]:
-    """Mean, lowest and highest exact match over subjects of one scheme, training range and number of steps.
+def over_seeds(contents: Sequence[FailuresContent]) -> list[SpreadContent]:
+    """Mean, lowest and highest exact match over subjects of one scheme, training range, recipe and number of steps.
 
-    Of lengths and distributions that all of them were asked.
+    Of lengths and distributions that all of them were asked, where there are several.
     """
-    kinds: dict[tuple[str, int, int], list[FailuresContent]] = {}
-    for content in contents:
-        kinds.setdefault((scheme_of(content), content.trained[1], content.step), []).append(content)
-    found = []
-    for (scheme, trained, _), same in kinds.items():
-        points: dict[tuple[str, int], list[float]] = {}
-        for content in same:
-            for point in content.curves:
-                points.setdefault((point.distribution, point.length), []).append(point.exact_match)
-        found += [
-            SpreadContent(
-                scheme=scheme,
-                trained=trained,
-                distribution=distribution,
-                length=length,
-                subjects=len(values),
-                mean=sum(values) / len(values),
-                lowest=min(values),
-                highest=max(values),
-            )
-            for (distribution, length), values in points.items()
-            if len(values) == len(same) > 1
-        ]
-    return found
+    groups = kind_names(contents, steps=True)
+    measured = [
+        Measured(
+            group=group,
+            scheme=scheme_of(content),
+            trained=content.trained[1],
+            distribution=point.distribution,
+            shortest=point.length,
+            length=point.length,
+            strings=point.strings,
+            exact_match=point.exact_match,
+        )
+        for group, content in zip(groups, contents, strict=True)
+        for point in content.curves
+    ]
+    return [point for point in spread(measured) if 1 < point.subjects == groups.count(point.group)]
 
 
 def render(compared: FailuresComparison) -> str:
     """The comparison as one offline HTML file."""
     contents = compared.reports
-    page = Document(f"Failures of {', '.join(named(content) for content in contents)}", f"{compared.finding}.")
+    few = len(contents) <= FEW
+    names = ", ".join(named(content) for content in contents) if few else f"{len(contents)} subjects"
+    page = Document(f"Failures of {names}", f"{compared.finding if few else lead(compared.kinds)}.")
+    add_kinds(page, compared.kinds)
     page.section("Length", "Lengths of training are shaded.")
     add_curves(page, contents)
     if compared.spread:
         page.figure(
-            spread_lines(compared.spread), "Mean over subjects of one scheme; the band is from lowest to highest."
+            length_spread(compared.spread, title="Exact match over seeds"),
+            "Mean over subjects that differ in their seeds alone; the band is from the lowest to the highest.",
         )
     page.section("The law, side by side")
     page.table(
@@ -82,12 +81,12 @@ def render(compared: FailuresComparison) -> str:
     )
     page.section("What predicts failure, side by side", "Coefficients for one standard deviation, log odds of failure.")
     page.table(
-        ["subject", "scheme", *(f">{name.replace(' x ', ' × ')}" for name in _PREDICTORS), "at fixed length"],
+        ["subject", "scheme", *(f">{name.replace(' x ', ' × ')}" for name in PREDICTORS), "at fixed length"],
         [
             [
                 named(content),
                 scheme_of(content),
-                *(value_text(content.regression.failure.coefficients[name], sign=True) for name in _PREDICTORS),
+                *(value_text(content.regression.failure.coefficients[name], sign=True) for name in PREDICTORS),
                 content.regression.sentence,
             ]
             for content in contents

@@ -21,6 +21,11 @@ from workbench.reports.html import Document, Mark
 
 def render(content: FailuresContent) -> str:
     """The file's text."""
+    return document(content).render()
+
+
+def document(content: FailuresContent) -> Document:
+    """The page."""
     page = Document(f"Failures of {named(content)}", f"{content.finding[:1].upper()}{content.finding[1:]}.")
     page.section("Causes", *([content.advice] if content.advice else []))
     if content.failures:
@@ -33,7 +38,7 @@ def render(content: FailuresContent) -> str:
     _law(page, content)
     _prediction(page, content)
     _method(page, content)
-    return page.render()
+    return page
 
 
 def add_meaning(page: Document) -> None:

@@ -102,7 +102,11 @@ def trial_text(trial: "Trial") -> str:
     """A counterfactual with its control, in words."""
     share, control = f"{trial.share:.0%}", f"{trial.control:.0%}"
     if trial.cause == "repetition":
-        left = "" if trial.left is None else f" (attention left them in {trial.left:.0%})"
+        left = ""
+        if trial.left is not None and trial.verdict == "refuted" and trial.share - trial.left > trial.control:
+            left = f", but attention stayed where it was (left in {trial.left:.0%}), so no context had drawn it there"
+        elif trial.left is not None:
+            left = f" (attention left them in {trial.left:.0%})"
         return (
             f"competitors' contexts broken, {trial.changed:.1f} flips: right again in {share}{left}; "
             f"as many flips elsewhere: {control}"

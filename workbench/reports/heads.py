@@ -51,14 +51,12 @@ class Examined:
 
     Attributes:
         content: all that the JSON holds.
-        report: scores and labels with their profiles, for figures.
         probes: by kind, for figures.
         pictures: UInt8[R, C] codes of the pattern of every head by kind of string, {(layer, head): {kind: codes}}.
         pictured: tokens of the source string of the pictures.
     """
 
     content: HeadsContent
-    report: HeadReport
     probes: dict[str, ProbeResults]
     pictures: dict[tuple[int, int], dict[str, np.ndarray]]
     pictured: int
@@ -155,7 +153,7 @@ def examine(
         ),
     )
     pictured = min(PICTURED, max(sample.length for sample in plain))
-    return Examined(content, report, probes, pictures(subject, pictured, seed), pictured)
+    return Examined(content, probes, pictures(subject, pictured, seed), pictured)
 
 
 def finding(report: HeadReport) -> str:

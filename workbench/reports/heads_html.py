@@ -18,12 +18,23 @@ LABELLING = (
     "the best value. A label is certain where no threshold that could change it lies inside the 95 % interval of a "
     "score. What fits no rule is called unclear, and its margin is negative."
 )
+PICTURED = (
+    "Queries run down, keys across; colours are the square root of the weight.",
+    "The second picture is of a string in whose copy contexts were corrupted, so that position and context point to "
+    "different places: a head that reads by position draws the same diagonal there, one that reads by context does "
+    "not.",
+)
 STATES = {"confirmed": "good", "not confirmed": "bad", "no effect": "quiet", "not measurable": "quiet"}
 PALETTE = ("cividis", "sqrt")
 
 
 def render(examined: Examined) -> str:
     """The file's text."""
+    return document(examined).render()
+
+
+def document(examined: Examined) -> Document:
+    """The page."""
     content = examined.content
     page = Document(f"Heads of {content.subject}", f"{content.finding[:1].upper()}{content.finding[1:]}.")
     _summary(page, examined)
@@ -34,7 +45,7 @@ def render(examined: Examined) -> str:
     if examined.probes:
         _probes(page, examined)
     _method(page, content)
-    return page.render()
+    return page
 
 
 def _summary(page: Document, examined: Examined) -> None:
@@ -44,9 +55,8 @@ def _summary(page: Document, examined: Examined) -> None:
         f"Weights after {content.step:,} steps of {content.recipe}."
         if content.step
         else f"Hand-built weights of {content.recipe}.",
-        "Queries run down, keys across; colours are the square root of the weight. The second picture is of a string "
-        "in whose copy contexts were corrupted, so that position and context point to different places: a head that "
-        "reads by position draws the same diagonal there, one that reads by context does not.",
+        *(PICTURED[:1] if examined.pictures else ()),
+        *(PICTURED[1:] if any("corrupted" in kinds for kinds in examined.pictures.values()) else ()),
     )
     add_heads(page, examined)
     page.figure(
@@ -59,11 +69,12 @@ def add_heads(page: Document, examined: Examined) -> None:
     """Add the table of heads: pictures, labels, deciding scores, and what the interventions say."""
     content = examined.content
     built = any(head.expected for head in content.heads)
+    seen = {kind for kinds in examined.pictures.values() for kind in kinds}
+    columns = {kind: name for kind, name in (("plain", "pattern"), ("corrupted", "corrupted")) if kind in seen}
     page.table(
         [
             "head",
-            "pattern",
-            "corrupted",
+            *columns.values(),
             "label",
             *(["built as"] if built else []),
             ">margin",
@@ -74,8 +85,7 @@ def add_heads(page: Document, examined: Examined) -> None:
         [
             [
                 Mark(name_of(head), "strong"),
-                _picture(examined, head, "plain"),
-                _picture(examined, head, "corrupted"),
+                *(_picture(examined, head, kind) for kind in columns),
                 Mark(head.label, "strong"),
                 *([head.expected or ""] if built else []),
                 f"{head.margin:.2f}",

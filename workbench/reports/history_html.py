@@ -9,6 +9,11 @@ from workbench.reports.html import Document, Mark
 
 def render(content: HistoryContent) -> str:
     """The file's text."""
+    return document(content).render()
+
+
+def document(content: HistoryContent) -> Document:
+    """The page."""
     page = Document(f"Heads of {content.subject} over training", f"{content.finding[:1].upper()}{content.finding[1:]}.")
     page.section(
         "When heads form",
@@ -40,7 +45,7 @@ def render(content: HistoryContent) -> str:
         "Rules, in order; the first that holds gives the label",
     )
     page.about(content.about)
-    return page.render()
+    return page
 
 
 def _label(head: HeadContent) -> Mark | str:

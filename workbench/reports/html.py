@@ -8,6 +8,7 @@ import html
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
+from urllib.parse import quote
 
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
@@ -86,17 +87,26 @@ class Document:
         """Add a block of code."""
         self._parts.append(f"<pre>{text(content)}</pre>")
 
-    def render(self) -> str:
-        """The file's text."""
+    def render(self, script: str | None = None, pages: Sequence[tuple[str, str]] = (), current: str = "") -> str:
+        """The file's text.
+
+        Args:
+            script: file beside it that holds plotly; by default it is written into the text.
+            pages: file and name of every page of the folder that this one is part of, to go to from here.
+            current: the file of this one.
+        """
         style = resources.files("workbench.reports").joinpath(STYLESHEET).read_text(encoding="utf-8")
         contents = "".join(f'<li><a href="#{anchor}">{text(heading)}</a></li>' for anchor, heading in self._headings)
-        script = f"<script>{get_plotlyjs()}</script>" if self._figures else ""
+        plotly = f'<script src="{text(script)}"></script>' if script else f"<script>{get_plotlyjs()}</script>"
+        plotly = plotly if self._figures else ""
         head, *rest = self._parts
+        if pages:
+            head = _page_links(pages, current) + head
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<link rel="icon" href="data:,">'
-            f"<title>{text(self.title)}</title><style>{style}</style>{script}</head>\n<body><main>{head}{rest[0]}"
+            f"<title>{text(self.title)}</title><style>{style}</style>{plotly}</head>\n<body><main>{head}{rest[0]}"
             f'<nav aria-label="Contents"><ol>{contents}</ol></nav>\n' + "\n".join(rest[1:]) + "</main></body></html>\n"
         )
 
@@ -133,6 +143,16 @@ class Mark:
         return f'<span class="{text(self.kind)}">{text(self.content)}</span>'
 
 
+class Link:
+    """A link to another file of the same folder, or a part of the same one."""
+
+    def __init__(self, content: str, address: str) -> None:
+        self.content, self.address = content, address
+
+    def __html__(self) -> str:
+        return f'<a href="{text(quote(self.address, safe="#"))}">{text(self.content)}</a>'
+
+
 class Tokens:
     """Tokens side by side in one width, each a text or a `Mark`."""
 
@@ -147,6 +167,15 @@ class Tokens:
 def text(value: object) -> str:
     """Escape anything that comes from data; line breaks in it are not markup either."""
     return html.escape(str(value), quote=True)
+
+
+def _page_links(pages: Sequence[tuple[str, str]], current: str) -> str:
+    here = 'aria-current="page"'
+    items = "".join(
+        f"<li><b {here}>{text(name)}</b></li>" if file == current else f"<li>{Link(name, file).__html__()}</li>"
+        for file, name in pages
+    )
+    return f'<nav class="pages" aria-label="Pages"><ul>{items}</ul></nav>'
 
 
 def _cell(tag: str, value: object, right: bool) -> str:
