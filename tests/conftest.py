@@ -100,6 +100,15 @@ def trained_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store.root
 
 
+@pytest.fixture(scope="session")
+def checkpointed_store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A store of two tiny runs that kept their checkpoints, and their ids; tests only read it."""
+    from tests import checkpointed
+
+    root = tmp_path_factory.mktemp("checkpointed") / "store"
+    return root, checkpointed.fill(root)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> "Store":
     """An empty store."""

@@ -1,10 +1,28 @@
-"""Reports on heads written by hand, so that pages are tested without measuring anything."""
+"""Reports on heads and failures written by hand, so that pages are tested without measuring anything."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench.content.base import About, EstimateContent
+from workbench.content.failures import (
+    AftermathContent,
+    AtLengthContent,
+    CauseContent,
+    CompetitorContent,
+    FailureContent,
+    FailuresContent,
+    FixedLengthContent,
+    GroupContent,
+    LawContent,
+    LawSummary,
+    PredictionContent,
+    RegressionContent,
+    ScoreContent,
+    TrialContent,
+)
 from workbench.content.heads import (
     CheckpointContent,
     EvidenceContent,
@@ -170,3 +188,162 @@ def keep_history(root: Path, run_id: str, labels: Sequence[Sequence[str]]) -> Hi
 def run_of(root: Path, run_id: str) -> Run:
     """A run of a store."""
     return Store(root).open(run_id)
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+
+CAUSES = ("repetition", "length", "stop", "other")
+
+
+def failure(
+    string: str,
+    first_error: int,
+    cause: str = "repetition",
+    *,
+    confirmed: bool = True,
+    distribution: str = "uniform",
+    competitors: Sequence[int] = (),
+    inside: bool = False,
+    alphabet: int = 2,
+) -> FailureContent:
+    """A failure of a string of digits: the token after the right one is predicted, and copied rightly from there on."""
+    n = len(string)
+    eos = alphabet + 6
+    at_end = first_error == n
+    right = "EOS" if at_end else string[first_error]
+    wrong = 0 if at_end else (int(right) + 1) % alphabet
+    rest = [int(token) for token in string[first_error + 1 :]]
+    tried = TrialContent(
+        cause=cause, share=0.9, control=0.1, draws=12, changed=2.5, left=0.8 if cause == "repetition" else None,
+        outside=None, verdict="confirmed" if confirmed else "unconfirmed",
+    )  # fmt: skip
+    head = {
+        "layer": 1, "head": 0, "copied": str(wrong), "match": 2.0, "to_right": 0.5, "to_predicted": 1.5,
+        "mass": {"source": 0.1, "competitor": 0.6, "anchor": 0.1, "string": 0.1, "copy": 0.1}, "anchors": {},
+    }  # fmt: skip
+    stripes = [{"layer": 0, "head": 0, "stripe": "locator", "at": 22, "relative": 1.1}]
+    return FailureContent(
+        distribution=distribution,
+        length=n,
+        string=string,
+        first_error=first_error,
+        symptom="late EOS" if at_end else "wrong token",
+        predicted=str(wrong),
+        right=right,
+        logit_predicted=3.0,
+        logit_right=2.0,
+        cause=cause,
+        confirmed=confirmed and cause != "other",
+        also=(),
+        sentence="competitors' contexts broken, 2.5 flips: right again in 90%",
+        competitors=tuple(
+            CompetitorContent(index=index, mass=0.5 / (rank + 1), context=min(3, first_error, index))
+            for rank, index in enumerate(competitors)
+        ),
+        trials=() if cause == "other" else (tried,),
+        aftermath=AftermathContent(
+            continuation=(wrong, *rest[:30], eos), slip=0, follows=len(rest), recovers_at=None, stops_at=None
+        ),
+        repetition={"length": n, "longest_repeat": max(1, n // 3)},
+        evidence={
+            "trained": 50,
+            "attended": {
+                "right": eos if at_end else int(right), "rival": wrong, "mass_source": 0.12, "mass_anchors": 0.2,
+                "mass_competitors": 0.5, "mass_random": 0.05, "competitors": len(competitors),
+                "context": min(3, first_error) if competitors else 0,
+            },
+            "coordinates": [
+                {"layer": 0, "name": "index", "query": 120.0, "trained": 105.0, "outside": cause == "length"}
+            ],
+            "trials": {},
+        },
+        anatomy={"query": 2 + n + 3 + first_error, "heads": [head], "stripes": stripes} if inside else None,
+    )  # fmt: skip
+
+
+def failures_content(subject: str, failures: Sequence[FailureContent], *, step: int = 500) -> FailuresContent:
+    """A report with these failures, half of all strings."""
+    kinds = sorted({(f.distribution, f.length) for f in failures})
+    counts = {kind: sum((f.distribution, f.length) == kind for f in failures) for kind in kinds}
+    groups = tuple(
+        GroupContent(distribution=name, length=length, strings=2 * count, failed=count, explained=count,
+                     exact_match=0.5, interval=(0.3, 0.7))
+        for (name, length), count in counts.items()
+    )  # fmt: skip
+    causes = {}
+    for cause in CAUSES:
+        mine = [f for f in failures if f.cause == cause]
+        sure = sum(f.confirmed for f in mine)
+        shares = {"repaired": estimate(0.9), "supported": estimate(0.8), "control": estimate(0.1)}
+        causes[cause] = CauseContent(
+            failures=len(mine), confirmed=sure, unconfirmed=len(mine) - sure, tried=len(failures), **shares
+        )
+    law = tuple(
+        LawContent(period=period, flip=flip, survival=(1 - flip) ** period, strings=20, exact_match=flip,
+                   interval=(max(0.0, flip - 0.1), flip + 0.1), margin=estimate(flip))
+        for period in (4, 6) for flip in (0.02, 0.1, 0.2)
+    )  # fmt: skip
+    names = ("intercept", "repetition", "length", "repetition x length")
+    regression = RegressionContent(
+        outcome="failure", strings=100, failed=50, coefficients={name: estimate(0.5) for name in names}
+    )
+    at = AtLengthContent(length=20, strings=20, failed=10, auc=estimate(0.8), margin_slope=estimate(-0.5))
+    masses = {name: estimate(0.2) for name in ("mass_source", "mass_competitors", "mass_random")}
+    return FailuresContent(
+        subject=subject,
+        recipe="rope-2l",
+        step=step,
+        schemes=("rope", "rope"),
+        trained=(1, 20),
+        finding=f"{len(failures)} of {2 * len(failures)} strings fail: most by repetition",
+        strings=2 * len(failures),
+        failed=len(failures),
+        groups=groups,
+        causes=causes,
+        failures=tuple(failures),
+        rows={kind: masses for kind in ("failed", "right", "random")},
+        curves=tuple(
+            ScoreContent(distribution=name, length=length, strings=20, exact_match=0.5, interval=(0.3, 0.7))
+            for name, length in kinds
+        ),
+        law=law,
+        law_summary=LawSummary(
+            length=20, control="unique-context", control_exact_match=0.9, handled=True, slope=estimate(-0.4),
+            margin_slope=estimate(-1.0), sentence="At 20 tokens, exact match falls as blocks survive.",
+        ),
+        regression=PredictionContent(
+            means={"repetition": 2.0, "length": 4.0}, deviations={"repetition": 1.0, "length": 1.0},
+            failure=regression, margin=regression, margin_of_right=regression,
+            fixed_length=FixedLengthContent(
+                answer="yes", auc=estimate(0.8), margin_slope=estimate(-0.5), lengths=(at,)
+            ),
+            sentence="Repetition predicts failure at fixed length.",
+        ),
+        about=about(),
+    )  # fmt: skip
+
+
+def some_failures(count: int = 8, length: int = 40, seed: int = 0) -> list[FailureContent]:
+    """Failures of every cause, of strings of two lengths and distributions, with competitors for repetition."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for at in range(count):
+        n = length if at % 3 else length // 2
+        string = "".join(map(str, rng.integers(0, 2, n)))
+        cause = CAUSES[at % 4]
+        first = n if cause == "stop" else int(rng.integers(n // 3, n - 2))
+        rivals = [i for i in (first // 2, first + 1, 3) if i != first] if cause == "repetition" else []
+        made.append(
+            failure(string, first, cause, confirmed=at % 5 != 3, distribution=("uniform", "recursive-flip")[at % 2],
+                    competitors=list(dict.fromkeys(rivals)), inside=at < 4)
+        )  # fmt: skip
+    return made
+
+
+def keep_failures(
+    root: Path, run_id: str, failures: Sequence[FailureContent] | None = None, *, step: int = 500
+) -> FailuresContent:
+    """Keep a report on failures in a run of a store."""
+    content = failures_content(run_id, some_failures() if failures is None else failures, step=step)
+    keep.keep_failures(run_of(root, run_id), content)
+    return content

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.dashboard.beside import Beside
 from workbench.dashboard.pages.attention_map import cells_for, clicked_cell, zoom_of
 from workbench.dashboard.pages.attention_row import around
 from workbench.dashboard.state import MAX_QUERY, ViewState, Zoom
@@ -32,6 +33,10 @@ views = st.builds(
     scale=st.sampled_from(["sqrt", "linear"]),
     palette=st.sampled_from(["cividis", "viridis"]),
     source=st.booleans(),
+    checkpoint=st.none() | counts,
+    of=st.none() | ids,
+    failing=st.booleans(),
+    beside=st.none() | st.builds(Beside, head=st.none() | counts, run=st.none() | ids, checkpoint=st.none() | counts),
 )
 
 
@@ -89,6 +94,12 @@ def test_a_new_choice_forgets_what_belonged_to_the_one_before() -> None:
     assert view.change(string=4) == dataclasses.replace(view, string=4, row=None, zoom=None)
     assert view.change(head=0) == dataclasses.replace(view, head=0), "the same rows of another head"
     assert view.change(run="a") == view
+
+
+def test_weights_belong_to_a_run_and_stay_from_string_to_string() -> None:
+    view = ViewState(run="a", capture="c", string=3, checkpoint=50, of="z")
+    assert view.change(string=4).checkpoint == 50
+    assert view.change(run="b") == ViewState(run="b")
 
 
 def test_ticking_runs_is_by_id_and_keeps_the_order() -> None:

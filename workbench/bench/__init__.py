@@ -51,6 +51,7 @@ def run(progress: Progress = lambda name: None) -> dict[str, Any]:
 
 
 def _all(progress: Progress) -> Iterator[Measurement]:
+    from workbench.bench.dashboard import measure_dashboard
     from workbench.bench.evaluation import measure_evaluation
     from workbench.bench.training import gemm_rate, measure_tasks, measure_training
     from workbench.bench.views import measure_views
@@ -66,6 +67,8 @@ def _all(progress: Progress) -> Iterator[Measurement]:
     yield from measure_evaluation()
     progress("views of 20,000 tokens")
     yield from measure_views()
+    progress("the dashboard in Chromium (needs playwright and Chromium)")
+    yield from measure_dashboard()
 
 
 def machine() -> dict[str, Any]:

@@ -5,6 +5,8 @@ data.py       what is read from disk, cached
 selection.py  ViewState + data -> the run, capture, string, head and row that are shown
 regions.py    parts of a page that follow the address
 overviews.py  overviews of long strings, computed in the background
+recaptures.py captured strings under the weights of another checkpoint or run; weights_bar.py the slider over them
+beside.py, comparison.py  the second subject of a comparison, and the difference of both
 live_models.py  models that Playground and Intervene run, loaded in the background; gate.py keeps requests out meanwhile
 thumbnails.py, token_view.py, exports.py  what is served beside the pages: small maps, CircuitsVis, files to keep
 shell.py      the frame around every page; pages/ the pages; assets/ style and keys
@@ -21,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from werkzeug.serving import make_server
 
 from models.errors import UsageError
-from workbench.dashboard import exports, guard, shell, thumbnails, token_view
+from workbench.dashboard import exports, guard, live_models, shell, thumbnails, token_view
 from workbench.dashboard.data import Data
 from workbench.dashboard.jobs import farewell
 from workbench.dashboard.pages import PAGES
@@ -53,6 +55,7 @@ def create_app(store: Store | str | Path | None = None) -> Dash:
     app.layout = shell.layout(data)
     app.server.extensions["workbench"] = data
     guard.guard(app)
+    data.recaptures.models = live_models.live_models(app, data)
     for served in (thumbnails, token_view, exports):
         served.register(app, data)
     pages = [PAGES[path] for path in PAGES]

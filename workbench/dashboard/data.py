@@ -1,5 +1,6 @@
 """What the pages read: runs, their curves and captures, each read from disk once and again only when it changed."""
 
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -12,15 +13,17 @@ import numpy as np
 
 from models import overview
 from models.attention import ABOUT_FILE, Capture, CapturedString, Pooled, open_capture
-from models.errors import WorkbenchError
+from models.errors import UsageError, WorkbenchError
 from workbench.dashboard.caching import Cache
 from workbench.dashboard.overviews import AT_ONCE, Overviews
+from workbench.dashboard.recaptures import Recaptures, Wanted
 from workbench.figures.attention import MapView, encode, mask_future
 from workbench.figures.curves import LengthCurve, TrainingCurve, thin
 from workbench.records import mean_exact_match, read_records
 from workbench.runs import Run, Status, Store
 from workbench.views import EXACT_UP_TO
 
+NEWEST = "newest"  # weights, in the name of a string that is captured again
 FRESH_SECONDS = 0.5  # how long a listing of the store is good for: the regions of a page ask at the same moment
 _MAP_BYTES = 128 << 20
 
@@ -96,6 +99,7 @@ class Data:
 
     Attributes:
         store: the run store.
+        recaptures: captured strings under other weights.
     """
 
     def __init__(self, store: Store) -> None:
@@ -108,10 +112,12 @@ class Data:
         self._strings: Cache[CapturedString] = Cache(32)
         self._maps: Cache[MapView] = Cache(_MAP_BYTES, lambda view: view.cells.nbytes)
         self._overviews = Overviews()
+        self.recaptures = Recaptures(store.option)
 
     def close(self) -> None:
         """End what is being computed in the background."""
         self._overviews.close()
+        self.recaptures.close()
 
     def runs(self) -> list[RunRow]:
         """Return every folder of the store, newest run first, unreadable and foreign ones last."""
@@ -148,6 +154,16 @@ class Data:
         steps, losses = thin(metrics.steps, metrics.losses)
         return TrainingCurve(row.id, row.scheme, steps, losses, *thin(metrics.evaluated, metrics.exact_match))
 
+    def reported(self, row: RunRow, step: int) -> tuple[float | None, float | None]:
+        """Return loss, and exact match within the training range, as reported at a step; None for none."""
+        metrics = self._metrics_of(self.store.path_of(row.id), row.train_lengths)
+        found = []
+        for steps, values in ((metrics.steps, metrics.losses), (metrics.evaluated, metrics.exact_match)):
+            at = int(np.searchsorted(steps, step))
+            value = float(values[at]) if at < len(steps) and steps[at] == step else float("nan")
+            found.append(value if np.isfinite(value) else None)
+        return found[0], found[1]
+
     def metrics_stamp(self, row: RunRow) -> Stamp:
         """Return what changes whenever a run reports something."""
         return stamp_of(self.store.path_of(row.id) / "metrics.jsonl")
@@ -180,6 +196,29 @@ class Data:
         """Open a capture of a run. Raises UsageError for a name that is none, WorkbenchError for a damaged one."""
         folder = self.opened(run_id).capture_path(capture_id)
         return self._captures.get((folder, stamp_of(folder / ABOUT_FILE)), lambda: open_capture(folder))
+
+    def located(self, run_id: str, name: str, index: int) -> tuple[Capture, int]:
+        """Return a capture and the index of a string in it, by the name that addresses give it.
+
+        Args:
+            run_id: of the run whose capture it is.
+            name: its id, or "id@step" or "id@step@run" for a string that is captured again under the weights of a
+                step ("newest" for the newest) of that run, or of another.
+            index: of the string in the capture that is called so.
+
+        Raises:
+            Recapturing: it is not ready yet.
+            UsageError, WorkbenchError: there is no such capture, or it is damaged.
+        """
+        capture_id, *weights = name.split("@")
+        capture = self.capture(run_id, capture_id)
+        if not weights:
+            return capture, index
+        if len(weights) > 2 or not (weights[0] == NEWEST or re.fullmatch(r"[0-9]{1,9}", weights[0], re.ASCII)):
+            raise UsageError(f"{name[:80]!r} names no capture; expected ID, ID@STEP or ID@STEP@RUN")
+        step = None if weights[0] == NEWEST else int(weights[0])
+        capture.string(index)
+        return self.recaptures.get(Wanted(weights[-1] if weights[1:] else run_id, step, run_id, capture, index), 2.0), 0
 
     def string(self, capture: Capture, index: int) -> CapturedString:
         """Return one string of a capture."""

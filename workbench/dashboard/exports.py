@@ -100,7 +100,8 @@ def exported(
         UsageError: there is no such thing, or it has more cells than the file may hold.
         Pending: the overview it is taken from is being computed.
     """
-    opened = data.capture(run, capture)
+    asked = string
+    opened, string = data.located(run, capture, asked)
     captured = data.string(opened, string)
     length = len(captured.tokens)
     if zoom.bottom > length or zoom.right > length:
@@ -117,7 +118,7 @@ def exported(
         cells = cells_of(crop, None, KINDS[kind].most)
     else:
         cells = data.pooled(opened, string, layer, head, zoom.rows, zoom.cols, bins)
-    about = {"run": run, "capture": opened.folder.name, "string": string, "layer": layer, "head": head}
+    about = {"run": run, "capture": capture, "string": asked, "layer": layer, "head": head}
     return KINDS[kind].write(cells, crop, about)
 
 

@@ -18,6 +18,7 @@ FOLDER = ".jobs"  # hidden, so that it is no run
 KEPT_BYTES = 64_000  # of what a process said; trimmed to this when it is four times as much
 MOST_KEPT = 40  # jobs that have ended
 _MESSAGE = 400  # characters of a message that is shown
+_SETTING = 200  # characters of a setting that are shown
 
 _NAME = re.compile(r"([0-9a-f]{8})\.json", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
@@ -33,6 +34,8 @@ class Kind(StrEnum):
     RESUME = "resume"
     HEADS = "heads"
     HISTORY = "history"
+    FAILURES = "failures"
+    CAPTURE = "capture"
 
 
 class Outcome(StrEnum):
@@ -85,8 +88,15 @@ class Job:
             Kind.RESUME: f"resuming {self.subject}",
             Kind.HEADS: f"measuring the heads of {self.subject}",
             Kind.HISTORY: f"following the heads of {self.subject}",
+            Kind.FAILURES: f"explaining the failures of {self.subject}",
+            Kind.CAPTURE: f"capturing a string of {self.subject}",
         }[self.kind]
-        return " ".join([said, *self.settings])
+        return " ".join([said, *self.details])
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Its settings as they are shown: a string that is captured may be thousands of tokens long."""
+        return tuple(text if len(text) <= _SETTING else text[: _SETTING - 1] + "…" for text in self.settings)
 
 
 _RECORD: TypeAdapter[Job] = TypeAdapter(Job)

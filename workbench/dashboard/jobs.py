@@ -96,8 +96,24 @@ class Jobs:
         return self._start(Kind.RESUME, run.id)
 
     def measure(self, run_id: str, kind: Kind) -> Job:
-        """Start a report on the heads of a run (Kind.HEADS), or on how they formed (Kind.HISTORY); raises as above."""
+        """Start a report on a run: Kind.HEADS, Kind.HISTORY (how they formed) or Kind.FAILURES; raises as above."""
         return self._start(kind, self.store.open(run_id).id)
+
+    def capture(self, run_id: str, text: str, step: int) -> Job:
+        """Start capturing one string of a run with the weights of a step.
+
+        Args:
+            run_id: of the run.
+            text: the string, as `workbench capture --text` takes it.
+            step: one whose weights were kept; a finished run's last needs no checkpoint.
+
+        Raises:
+            UsageError, WorkbenchError: as above.
+        """
+        run = self.store.open(run_id)
+        newest = run.status is Status.FINISHED and step == run.step
+        more = () if newest else (f"checkpoint={step}",)
+        return self._start(Kind.CAPTURE, run.id, (f"text={text}", *more))
 
     def stop(self, job_id: str) -> Job:
         """Ask a job to stop: first at a checkpoint, then at once, then by force.
@@ -271,4 +287,6 @@ def _words(kind: Kind, subject: str, settings: Sequence[str]) -> list[str]:
         Kind.RESUME: ["train", f"--resume={subject}"],
         Kind.HEADS: ["heads", subject],
         Kind.HISTORY: ["heads", subject, "--checkpoints"],
+        Kind.FAILURES: ["failures", subject],
+        Kind.CAPTURE: ["capture", subject, *(f"--{setting}" for setting in settings)],
     }[kind]

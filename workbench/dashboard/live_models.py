@@ -134,8 +134,33 @@ class LiveModels:
             raise self._failed.get(key, _never)
         return self._models.get(key, lambda: _loaded(key, run, checkpoint))
 
-    def decoded(self, live: Live, tokens: tuple[int, ...], *, free: bool) -> "Decoded":
-        """Return how a model copies a string, teacher-forced or free-running."""
+    def wait(self, run_id: str, step: int | None) -> Live:
+        """Return a model once it is loaded; not to be called from a request. Raises as `get`."""
+        while True:
+            try:
+                return self.get(run_id, step)
+            except Loading:  # which `get` waited a while for
+                continue
+
+    def weights_key(self, run_id: str, step: int | None) -> Hashable:
+        """What tells a model's weights from all others, those of a later state of the same files included.
+
+        Raises:
+            Nothing, UsageError, WorkbenchError: as `get`.
+        """
+        return self._key(*self._weights(run_id, step))
+
+    def decoded(
+        self, live: Live, tokens: tuple[int, ...], *, free: bool, fed: tuple[tuple[int, int], ...] = ()
+    ) -> "Decoded":
+        """Return how a model copies a string, teacher-forced or free-running.
+
+        Args:
+            live: the model.
+            tokens: of the string.
+            free: fed its own predictions.
+            fed: what the teacher-forced copy is fed in place of right tokens, (index, token).
+        """
 
         def decode() -> "Decoded":
             from analyses.decoding import free_running, teacher_forced
@@ -143,9 +168,11 @@ class LiveModels:
 
             batch = CopyTask(live.task).encode([tokens])
             with live.lock:
-                return (free_running if free else teacher_forced)(live.subject.model, batch)
+                if free:
+                    return free_running(live.subject.model, batch)
+                return teacher_forced(live.subject.model, batch, dict(fed))
 
-        return self._decoded.get((live.key, tokens, free), decode)
+        return self._decoded.get((live.key, tokens, free, () if free else fed), decode)
 
     def outcomes(
         self, live: Live, samples: "tuple[Sample, ...]", named: Hashable, intervention: "Intervention | None" = None

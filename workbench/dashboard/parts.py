@@ -75,12 +75,14 @@ def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]], cap
     """Return a plain table.
 
     Args:
-        columns: (heading, class) of each column; the class "number" aligns right.
+        columns: (heading, class) of each column, "" for one without a heading; the class "number" aligns right.
         rows: the cells, components or text.
         caption: what the table lists, read by screen readers.
         **more: properties of the html.Table.
     """
-    head = html.Tr([html.Th(name, className=kind, scope="col") for name, kind in columns])
+    head = html.Tr(
+        [html.Th(name, className=kind, scope="col") if name else html.Td(className=kind) for name, kind in columns]
+    )
     body = [
         html.Tr([html.Td(cell, className=kind) for cell, (_, kind) in zip(row, columns, strict=True)]) for row in rows
     ]

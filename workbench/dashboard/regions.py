@@ -37,7 +37,7 @@ def follow(
     render: Callable[..., Sequence[Any]],
     *,
     stamp: Callable[[ViewState], str] | None = None,
-    tick: str | None = None,
+    tick: str | Sequence[str] = (),
     also: Input | None = None,
     patch: Callable[[ViewState, set[str]], Sequence[Any] | None] | None = None,
 ) -> None:
@@ -50,12 +50,12 @@ def follow(
         fields: the fields of the view that `render` reads. A change of any other redraws nothing.
         render: returns a value an output. An error it raises is shown where its result would be.
         stamp: what else decides the result (state of files); a changed stamp redraws.
-        tick: id of a dcc.Interval at which the stamp is looked at again.
+        tick: id of a dcc.Interval at which the stamp is looked at again, or of several.
         also: a whole number that the browser measured, or None; `render` gets it as its second argument.
         patch: given the view and which fields changed, a cheaper update, or None where everything must be redrawn.
     """
     require_known(fields)
-    more = [Input(tick, "n_intervals")] if tick else []
+    more = [Input(name, "n_intervals") for name in ((tick,) if isinstance(tick, str) else tick)]
     more += [also] if also else []
 
     @app.callback(*outputs, Output(f"{region}-shows", "data"), ADDRESS, *more, State(f"{region}-shows", "data"))

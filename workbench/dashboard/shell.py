@@ -9,9 +9,11 @@ from dash.development.base_component import Component
 from workbench.dashboard.data import Data
 from workbench.dashboard.pages.base import Page
 from workbench.dashboard.parts import link, panel
+from workbench.dashboard.shortcuts import shortcut_table
 from workbench.dashboard.state import ViewState
 
 NAME = "Copy Workbench"
+HELP = "/help"
 
 
 def index_page() -> str:
@@ -64,21 +66,42 @@ def layout(data: Data) -> Component:
                                 className="store",
                                 title="the store: where runs are read from",
                             ),
-                            html.Button(
-                                html.Span("Theme"), id="theme", type="button", title="Switch between light and dark"
-                            ),
+                            html.Span(id="link-said", role="status"),
+                            _button("copy-link", "Copy link", "Copy the address of this view"),
+                            _button("theme", "Theme", "Switch between light and dark"),
+                            _button("keys", "?", "Keys of this page: ?", **{"aria-label": "Keys of this page"}),
                         ],
                         className="bar-end",
                     ),
                 ],
                 className="bar",
             ),
+            keys_list(),
             html.Div(id="notes", role="status"),
             html.Div(id="problem"),
             html.Main(id="page", tabIndex=-1),
         ],
         className="shell",
     )
+
+
+def keys_list() -> Component:
+    """Return the closed list of keys; assets/keys.js opens it and hides what does not work on the open page."""
+    close = html.Button("Close", type="button", className="closes")
+    more = html.P(["All keys, and what the words mean: ", link("Help", HELP)], className="quiet")
+    return html.Dialog(
+        [
+            html.Div([html.H2("Keys of this page", id="keys-title"), close], className="row-head"),
+            shortcut_table(where=False),
+            more,
+        ],
+        id="keys-list",
+        **{"aria-labelledby": "keys-title"},
+    )
+
+
+def _button(name: str, text: str, title: str, **more: str) -> Component:
+    return html.Button(html.Span(text), id=name, type="button", title=title, **more)
 
 
 def register(app: Dash, data: Data, pages: Sequence[Page]) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote
 
 from models.errors import UsageError
 from models.registry import unknown
+from workbench.dashboard.beside import Beside, after, read_beside, write_beside
 from workbench.files import NEW_NAME
 
 MAX_QUERY = 8192
@@ -22,21 +23,33 @@ _MAX_RUNS = 50
 _LONGEST_SCORE = 80
 _LONGEST_TEXT = 6000  # characters of a typed string
 _MAX_HEADS = 1024
+_MAX_FED = 200  # copied tokens that are fed otherwise
 
 # What a table of heads can be sorted by; with "-" before it, the other way round.
 SORTS = ("head", "label", "margin", "certain", "scores", "intervention")
+# The same of the table of failures; "found" is the order of the report.
+ORDERS = ("found", "distribution", "length", "first", "place", "error", "cause", "after")
+# What is drawn of a report on failures.
+DRAWN = ("law", "strings", "fixed", "causes", "lengths", "rows")
 
 # Choosing one thing forgets what only made sense for the thing before it.
 _FORGETS = {
-    "run": ("capture", "string", "row", "zoom", "step", "heads"),
-    "capture": ("string", "row", "zoom", "text"),
-    "string": ("row", "zoom", "text"),
-    "input": ("row", "text"),
-    "distribution": ("row", "text"),
-    "length": ("row", "text"),
-    "seed": ("row", "text"),
-    "period": ("row", "text"),
-    "flip": ("row", "text"),
+    "run": ("capture", "string", "row", "zoom", "step", "heads", "failure", "checkpoint", "of", "fed"),
+    "step": ("failure",),
+    "failure": ("row", "text", "fed"),
+    "cause": ("failure", "row", "text", "fed"),
+    "confirmed": ("failure", "row", "text", "fed"),
+    "failed_distribution": ("failure", "row", "text", "fed"),
+    "failed_length": ("failure", "row", "text", "fed"),
+    "capture": ("string", "row", "zoom", "text", "fed"),
+    "string": ("row", "zoom", "text", "fed"),
+    "input": ("row", "text", "fed"),
+    "distribution": ("row", "text", "fed"),
+    "length": ("row", "text", "fed"),
+    "seed": ("row", "text", "fed"),
+    "period": ("row", "text", "fed"),
+    "flip": ("row", "text", "fed"),
+    "text": ("fed",),
 }
 
 
@@ -141,6 +154,14 @@ def _read_heads(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(sorted({(int(layer), int(head)) for layer, head in pairs}))
 
 
+def _read_fed(text: str) -> tuple[tuple[int, int], ...]:
+    parts = text.split(",")
+    if len(parts) > _MAX_FED or not all(re.fullmatch(r"[0-9]{1,9}:[0-9]{1,9}", part, re.ASCII) for part in parts):
+        raise ValueError(f"index:token of copied tokens, separated by commas, as 3:0,7:1; at most {_MAX_FED}")
+    pairs = (part.split(":") for part in parts)
+    return tuple(sorted({int(index): int(token) for index, token in pairs}.items()))
+
+
 def _read_keys(text: str) -> str:
     if not re.fullmatch(r"[a-z][a-z-]{0,39}(\([1-9][0-9]?\))?", text, re.ASCII):
         raise ValueError("a class of keys, as anchors or wrong-candidates(2)")
@@ -162,7 +183,9 @@ _SWITCH = _Codec(_read_switch, lambda on: "on" if on else "off")
 _TEXT = _Codec(_read_text)
 _SHARE = _Codec(_read_share, lambda value: f"{value:.6f}".rstrip("0").rstrip("."))
 _HEADS = _Codec(_read_heads, lambda heads: ",".join(f"{layer}.{head}" for layer, head in heads))
+_FED = _Codec(_read_fed, lambda fed: ",".join(f"{index}:{token}" for index, token in fed))
 _KEYS = _Codec(_read_keys)
+_BESIDE = _Codec(read_beside, write_beside)
 
 
 @dataclass(frozen=True)
@@ -173,6 +196,10 @@ class ViewState:
         run: the run that single-run pages show.
         runs: the runs ticked for comparison.
         capture: the capture of `run`.
+        of: the run whose captures are looked at under the weights of `run`; None for its own.
+        checkpoint: the step whose weights a captured string is looked at under; None for as it was captured.
+        failing: whether only strings that are copied wrongly are listed.
+        beside: what is another at the second subject of a comparison; None for no comparison.
         string: index of the string in the capture.
         layer, head: the attention head.
         row: the pinned query position.
@@ -190,15 +217,25 @@ class ViewState:
         distribution, length, seed, period, flip: of generated strings; None is what the run was trained on.
         count: strings of a batch.
         mode: the copy that is shown: teacher-forced, free-running, or both.
+        fed: what the teacher-forced copy is fed in place of right copied tokens, (index, token); None for nothing.
         heads: those that are intervened on, (layer, head); None for none.
         way: how what they write is replaced; see `analyses.ablation.WAYS`.
         keys: the keys that they no longer attend to, see `analyses.knockout.CLASSES`; None to ablate instead.
         how: whether attention that is knocked out goes to the other keys (mask) or is lost (zero).
+        failure: index of the failure in the run's report on failures.
+        cause, confirmed, failed_distribution, failed_length: of the failures that are listed; None for any.
+        order: what the table of failures is sorted by.
+        drawn: what is drawn of a report on failures.
+        whole: whether all of a failed string is shown, not only the part around the error and its competitors.
     """
 
     run: str | None = field(default=None, metadata={"codec": _RUN_ID})
     runs: tuple[str, ...] = field(default=(), metadata={"codec": _IDS})
     capture: str | None = field(default=None, metadata={"codec": _RUN_ID})
+    of: str | None = field(default=None, metadata={"codec": _RUN_ID})
+    checkpoint: int | None = field(default=None, metadata={"codec": _COUNT})
+    failing: bool = field(default=False, metadata={"codec": _SWITCH})
+    beside: Beside | None = field(default=None, metadata={"codec": _BESIDE})
     string: int | None = field(default=None, metadata={"codec": _COUNT})
     layer: int = field(default=0, metadata={"codec": _COUNT})
     head: int = field(default=0, metadata={"codec": _COUNT})
@@ -221,22 +258,34 @@ class ViewState:
     flip: float | None = field(default=None, metadata={"codec": _SHARE})
     count: int = field(default=16, metadata={"codec": _COUNT})
     mode: str = field(default="both", metadata={"codec": _one_of("forced", "free", "both")})
+    fed: tuple[tuple[int, int], ...] | None = field(default=None, metadata={"codec": _FED})
     heads: tuple[tuple[int, int], ...] | None = field(default=None, metadata={"codec": _HEADS})
     way: str = field(default="zero", metadata={"codec": _one_of("zero", "mean", "resample", "same-place")})
     keys: str | None = field(default=None, metadata={"codec": _KEYS})
     how: str = field(default="mask", metadata={"codec": _one_of("mask", "zero")})
+    failure: int | None = field(default=None, metadata={"codec": _COUNT})
+    cause: str | None = field(default=None, metadata={"codec": _one_of("repetition", "length", "stop", "other")})
+    confirmed: bool | None = field(default=None, metadata={"codec": _SWITCH})
+    failed_distribution: str | None = field(default=None, metadata={"codec": _RUN_ID})
+    failed_length: int | None = field(default=None, metadata={"codec": _COUNT})
+    order: str = field(default="found", metadata={"codec": _one_of(*ORDERS, *(f"-{name}" for name in ORDERS))})
+    drawn: str = field(default="law", metadata={"codec": _one_of(*DRAWN)})
+    whole: bool = field(default=False, metadata={"codec": _SWITCH})
 
     def change(self, **changes: Any) -> "ViewState":
         """Return the view with `changes`, forgetting what depended on a choice that changed.
 
         A value that is named explicitly is kept: `change(run="b", string=2)`.
         """
-        forgotten = {
+        forgotten: dict[str, Any] = {
             dependent: None
             for name, value in changes.items()
             if value != getattr(self, name)
             for dependent in _FORGETS.get(name, ())
         }
+        if "beside" not in changes:
+            changed = {name for name, value in changes.items() if value != getattr(self, name)}
+            forgotten["beside"] = after(self.beside, changed)
         return replace(self, **{**forgotten, **changes})
 
     def toggle_run(self, run: str) -> "ViewState":
@@ -251,7 +300,7 @@ class ViewState:
             only: write these fields alone; all by default.
         """
         parts = [
-            f"{f.name}={quote(f.metadata['codec'].write(getattr(self, f.name)), safe=',')}"
+            f"{f.name}={quote(f.metadata['codec'].write(getattr(self, f.name)), safe=',:')}"
             for f in fields(self)
             if getattr(self, f.name) != f.default and (only is None or f.name in only)
         ]

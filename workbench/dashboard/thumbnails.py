@@ -46,7 +46,7 @@ def head_codes(data: Data, run: str, capture: str, string: int, layer: int, head
     Raises:
         Pending: the string is long and the head's overview is still being computed.
     """
-    opened = data.capture(run, capture)
+    opened, string = data.located(run, capture, string)
     whole = slice(0, len(data.string(opened, string).tokens))
     view = data.map_view(opened, string, layer, head, whole, whole, THUMBNAIL)
     codes = view.cells if view.pooled else encode(view.cells, view.row_edges, view.col_edges)

@@ -21,7 +21,9 @@
 
   function go(changes) {
     var query = new URLSearchParams(window.location.search);
-    Object.keys(changes).forEach(function (name) { query.set(name, changes[name]); });
+    Object.keys(changes).forEach(function (name) {
+      if (changes[name] === null) { query.delete(name); } else { query.set(name, changes[name]); }
+    });
     window.dash_clientside.workbench.go(window.location.pathname + "?" + query.toString());
   }
 
@@ -90,7 +92,18 @@
     });
     if (tokens.some(function (token) { return token.length !== 1; })) { return; }
     edited = [cell.dataset.line, cell.dataset.k];
-    go({ text: tokens.join(""), row: row(cell) });
+    go({ text: tokens.join(""), fed: null, row: row(cell) });
+  }
+
+  // A digit over a fed token is fed in its place; the right token is fed by saying nothing.
+  function feed(cell, digit) {
+    var k = cell.dataset.k, right = cell.closest("[data-grid]").querySelector('.cell.source[data-k="' + k + '"]');
+    var fed = {}, said = new URLSearchParams(window.location.search).get("fed");
+    (said ? said.split(",") : []).forEach(function (part) { fed[part.split(":")[0]] = part.split(":")[1]; });
+    if (right && right.textContent === digit) { delete fed[k]; } else { fed[k] = digit; }
+    var parts = Object.keys(fed).map(function (index) { return index + ":" + fed[index]; });
+    edited = [cell.dataset.line, k];
+    go({ fed: parts.length ? parts.join(",") : null, row: row(cell) });
   }
 
   document.addEventListener("keydown", function (event) {
@@ -103,6 +116,9 @@
     } else if (/^[0-9]$/.test(event.key) && cell.classList.contains("source")) {
       event.preventDefault();
       type(cell, event.key);
+    } else if (/^[0-9]$/.test(event.key) && cell.classList.contains("fed")) {
+      event.preventDefault();
+      feed(cell, event.key);
     }
   }, true);
 

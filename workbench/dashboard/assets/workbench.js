@@ -54,7 +54,7 @@
 
   // A page says which of its links a key follows by aria-keyshortcuts. What is typed into a field stays there.
   var FIELDS = "input, textarea, select, iframe, [contenteditable], [role=listbox], [role=option], [role=combobox], " +
-    "[role=menu], [role=dialog], .dash-dropdown, .dash-dropdown-content";
+    "[role=menu], [role=dialog], dialog, .dash-dropdown, .dash-dropdown-content";
 
   function followKey(event) {
     if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) { return; }
@@ -123,7 +123,13 @@
     image.src = image.dataset.src;
   }
 
-  new MutationObserver(function () { pump(); watchMap(); watchSize(); }).observe(document.documentElement, {
+  // Dash puts a hidden field before a choice to take its focus; assets/workbench.css takes that field away, so that
+  // nobody stops at something that is not there, and the choice itself is reached instead.
+  function reachChoices() {
+    document.querySelectorAll("button.dash-dropdown[tabindex='-1']").forEach(function (choice) { choice.tabIndex = 0; });
+  }
+
+  new MutationObserver(function () { pump(); watchMap(); watchSize(); reachChoices(); }).observe(document.documentElement, {
     subtree: true, childList: true, attributes: true, attributeFilter: ["data-src"]
   });
 

@@ -7,13 +7,23 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from models.errors import WorkbenchError
-from workbench.dashboard import exports, pickers, token_view
+from workbench.dashboard import exports, pickers, token_view, weights_bar
 from workbench.dashboard.data import Data
 from workbench.dashboard.guard import message_of
+from workbench.dashboard.numbers import numbers_of, register_numbers
 from workbench.dashboard.overviews import Pending
-from workbench.dashboard.pages import attention_heads, attention_map, attention_row
+from workbench.dashboard.pages import (
+    attention_compare,
+    attention_heads,
+    attention_map,
+    attention_numbers,
+    attention_row,
+)
 from workbench.dashboard.pages.base import Page
+from workbench.dashboard.pages.heads_reports import Reports
+from workbench.dashboard.pages.maximise import maximise
 from workbench.dashboard.parts import Nothing, link, message, panel, switch
+from workbench.dashboard.recaptures import Recapturing
 from workbench.dashboard.regions import EVERYTHING, as_markup, follow, memory
 from workbench.dashboard.selection import Selection, select
 from workbench.dashboard.state import ViewState
@@ -32,7 +42,8 @@ _ROW_CONFIG = {"displaylogo": False, "displayModeBar": False}
 _KEPT = "kept"
 _LOOK_AGAIN = 400  # milliseconds, while an overview is computed
 _RESTYLED = {"row", "scale", "palette", "source"}
-_SHOWN_BY_MAP = ("run", "capture", "string", "layer", "head", "zoom", *sorted(_RESTYLED))
+_STRING = ("run", "of", "capture", "string", "checkpoint")
+_SHOWN_BY_MAP = (*_STRING, "layer", "head", "zoom", "beside", *sorted(_RESTYLED))
 
 
 def layout() -> Component:
@@ -45,7 +56,13 @@ def layout() -> Component:
         html.Div(
             [
                 html.P("Point at a cell to read it; click to pin its row; drag to zoom.", id="attention-readout"),
-                html.Div([graph, html.Div(id="attention-progress")], className="map"),
+                html.Figure(
+                    [
+                        html.Figcaption(id="attention-map-said", className="unseen"),
+                        html.Div([graph, html.Div(id="attention-progress")], className="map"),
+                        numbers_of("attention-map"),
+                    ]
+                ),
             ],
             id="attention-map-tab",
             className="view-tab",
@@ -54,19 +71,25 @@ def layout() -> Component:
         html.Div(id="attention-foot", className="foot"),
     ]
     row_graph = dcc.Graph(id="attention-row", config=_ROW_CONFIG, className="graph row-graph", figure=empty_figure(""))
-    right = [html.Div(id="attention-row-bar", className="toolbar"), row_graph, html.Div(id="attention-keys")]
+    right = [
+        html.Div(id="attention-row-bar", className="toolbar"),
+        html.Figure([html.Figcaption(id="attention-row-said", className="unseen"), row_graph]),
+        html.Div(id="attention-keys"),
+    ]
+    names = ("cells", "tokens", "pixels", "click", "saved", "comparing")
     return html.Div(
         [
             *(memory(f"attention-{region}") for region in regions),
-            *(dcc.Store(id=f"attention-{name}") for name in ("cells", "tokens", "pixels", "click", "saved")),
+            *(dcc.Store(id=f"attention-{name}") for name in names),
             *(
                 dcc.Interval(id=f"attention-{name}-tick", interval=_LOOK_AGAIN, disabled=True)
                 for name in ("map", "heads")
             ),
             pickers.columns(
                 "attention",
-                panel(None, *middle, className="middle"),
-                panel(None, *right, className="right"),
+                panel(None, *middle, id="attention-middle", className="middle"),
+                html.Div(id="attention-compare", className="compare-area"),
+                panel(None, *right, id="attention-right", className="right"),
                 below=[heads],
             ),
         ]
@@ -76,6 +99,8 @@ def layout() -> Component:
 def register(app: Dash, data: Data) -> None:
     """Register the page's callbacks."""
     pickers.register(app, data, "attention", PATH)
+    attention_compare.register(app, data, PATH, _CONFIG)
+    reports, waits = Reports(data), pickers.tick_of("attention")
 
     def map_stamp(view: ViewState) -> str:
         """What decides whether a map can be drawn: its overview is kept, absent, or so far computed."""
@@ -90,17 +115,21 @@ def register(app: Dash, data: Data) -> None:
     def drawn_heads(view: ViewState) -> str:
         try:
             return str(sorted(attention_heads.ready(data, select(data, view))))
-        except WorkbenchError:
-            return ""
+        except WorkbenchError as error:
+            return str(error) if isinstance(error, Recapturing) else ""
 
     def render_around(view: ViewState) -> tuple[Any, ...]:
+        weights, ready = weights_bar.weights_bar(data, view, PATH)
+        if not ready:  # what is shown stays until the string is ready
+            return (*(no_update,) * 7, weights, False)
         chosen = pickers.selected(data, view)
         drawn = attention_heads.ready(data, chosen)
         open_head_drawn = (chosen.view.layer, chosen.view.head) in drawn
-        heads = attention_heads.head_grid(chosen, view, PATH, drawn)
+        heads = attention_heads.head_grid(chosen, view, PATH, drawn, attention_heads.known_heads(reports, chosen))
         tokens = view.tab == "tokens"
         frame = token_frame(chosen, data.store.option) if tokens else []
-        return heads, toolbar(chosen, view), frame, foot(chosen, view), not tokens, tokens, open_head_drawn
+        bar, below = toolbar(chosen, view), foot(chosen, view)
+        return heads, bar, frame, below, not tokens, tokens, open_head_drawn, weights, True
 
     # One region, since all of it holds links that carry the whole view: each more would cost a request a click.
     follow(
@@ -111,27 +140,31 @@ def register(app: Dash, data: Data) -> None:
             Output("attention-token-view", "hidden"),
             Output("attention-map-tab", "hidden"),
             Output("attention-heads-tick", "disabled"),
+            Output("attention-weights", "children"),
+            Output(waits, "disabled"),
         ],
         EVERYTHING,
         render_around,
         stamp=drawn_heads,
-        tick="attention-heads-tick",
+        tick=("attention-heads-tick", waits),
     )
 
-    def render_map(view: ViewState, pixels: int | None) -> tuple[Any, Any, Any, bool]:
+    def render_map(view: ViewState, pixels: int | None) -> tuple[Any, Any, Any, bool, str]:
         chosen = pickers.selected(data, view)
         try:
             cells = attention_map.map_view(data, chosen, attention_map.cells_for(pixels))
         except Pending as pending:
-            return empty_figure(""), None, attention_map.waiting(pending, chosen), False
+            return empty_figure(""), None, attention_map.waiting(pending, chosen), False, ""
         except WorkbenchError as error:
-            return empty_figure(as_markup(message_of(error))), None, [], True
-        return attention_map.map_figure(chosen, cells), attention_map.cell_edges(cells), [], True
+            return empty_figure(as_markup(message_of(error))), None, [], True, ""
+        figure = attention_map.map_figure(chosen, cells, short=view.beside is not None)
+        edges = attention_map.cell_edges(cells)
+        return figure, edges, [], True, attention_numbers.map_said(chosen)
 
     def restyle(view: ViewState, changed: set[str]) -> tuple[Any, ...] | None:
         if changed - _RESTYLED or map_stamp(view) != _KEPT:
             return None
-        return attention_map.restyled(select(data, view)), no_update, no_update, no_update
+        return attention_map.restyled(select(data, view)), *(no_update,) * 4
 
     follow(
         app,
@@ -141,11 +174,12 @@ def register(app: Dash, data: Data) -> None:
             Output("attention-cells", "data"),
             Output("attention-progress", "children"),
             Output("attention-map-tick", "disabled"),
+            Output("attention-map-said", "children"),
         ],
         _SHOWN_BY_MAP,
         render_map,
         stamp=map_stamp,
-        tick="attention-map-tick",
+        tick=("attention-map-tick", waits),
         also=Input("attention-pixels", "data"),
         patch=restyle,
     )
@@ -153,9 +187,15 @@ def register(app: Dash, data: Data) -> None:
         app,
         "attention-tokens",
         [Output("attention-tokens", "data")],
-        ("run", "capture", "string"),
+        _STRING,
         lambda view: (attention_map.readable_tokens(pickers.selected(data, view)),),
+        tick=waits,
     )
+
+    def render_row(view: ViewState) -> tuple[Any, ...]:
+        chosen = pickers.selected(data, view)
+        return (*attention_row.render(chosen, view, PATH), attention_numbers.row_said(chosen))
+
     follow(
         app,
         "attention-row",
@@ -163,10 +203,13 @@ def register(app: Dash, data: Data) -> None:
             Output("attention-row", "figure"),
             Output("attention-row-bar", "children"),
             Output("attention-keys", "children"),
+            Output("attention-row-said", "children"),
         ],
         EVERYTHING,
-        lambda view: attention_row.render(pickers.selected(data, view), view, PATH),
+        render_row,
+        tick=waits,
     )
+    register_numbers(app, "attention-map", lambda view: attention_numbers.map_table(select(data, view)))
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -184,7 +227,7 @@ def register(app: Dash, data: Data) -> None:
             chosen = select(data, view)
             count = attention_map.cells_for(pixels if type(pixels) is int else None)
             row = attention_map.strongest_row(chosen, attention_map.map_view(data, chosen, count), *cell)
-        except Pending:  # there is no map to click on yet
+        except (Pending, Recapturing):  # there is no map to click on yet
             raise PreventUpdate from None
         if row == view.row:
             raise PreventUpdate
@@ -247,8 +290,9 @@ def toolbar(chosen: Selection, view: ViewState) -> Component:
 def foot(chosen: Selection, view: ViewState) -> Component:
     """Return what part of the map is shown, the way back from a zoom, and what can be saved."""
     part, size = attention_map.shown(chosen), f"{chosen.n_tokens:,} tokens"
+    larger = maximise("attention-middle", "the map", key="m")
     if view.tab == "tokens":
-        return html.Div(html.Span(size, className="quiet"))
+        return html.Div([html.Span(size, className="quiet"), larger])
     back = PATH + view.change(zoom=None).query()
     reset = link(f"Show all {size}", back, id="zoom-reset", className="button", title="or double-click the map")
     here = f"queries {part.top:,}–{part.bottom - 1:,}, keys {part.left:,}–{part.right - 1:,}"
@@ -258,7 +302,8 @@ def foot(chosen: Selection, view: ViewState) -> Component:
                     **{"data-picture": kind, "data-name": _file_name(chosen)})
         for kind in ("png", "svg")
     ]  # fmt: skip
-    saves = html.Span([html.Span("Save", className="quiet"), *pictures, *(_saved(chosen, k) for k in exports.KINDS)])
+    files = [_saved(chosen, kind) for kind in exports.KINDS]
+    saves = html.Span([html.Span("Save", className="quiet"), *pictures, *files, larger])
     return html.Div([html.Span(extent, className="extent"), saves])
 
 
@@ -266,7 +311,7 @@ def _saved(chosen: Selection, kind: str) -> Component:
     """Return the link that saves the cells of the map; pooled ones where there are too many, which it says."""
     view, part = chosen.view, attention_map.shown(chosen)
     assert view.run and view.capture and view.string is not None
-    there = exports.address(kind, view.run, view.capture, view.string, view.layer, view.head, part)
+    there = exports.address(kind, chosen.owner.id, chosen.name, view.string, view.layer, view.head, part)
     if exports.fits(kind, part):
         return link(kind.upper(), there, className="button", download=True, title="Save the exact weight of every cell")
     title = (
@@ -278,7 +323,7 @@ def _saved(chosen: Selection, kind: str) -> Component:
 
 def _file_name(chosen: Selection) -> str:
     view = chosen.view
-    return f"{view.run}-{view.capture}-string{view.string}-layer{view.layer}-head{view.head}"
+    return f"{view.run}-{chosen.name}-string{view.string}-layer{view.layer}-head{view.head}"
 
 
 def token_frame(chosen: Selection, option: str) -> Component:
@@ -304,7 +349,7 @@ def token_frame(chosen: Selection, option: str) -> Component:
                 f"Layer {view.layer}, {which}, in CircuitsVis. Click a head or a token to keep it.", className="quiet"
             ),
             html.Iframe(
-                src=token_view.address(view.run, view.capture, view.string, view.layer, view.head),
+                src=token_view.address(chosen.owner.id, chosen.name, view.string, view.layer, view.head),
                 sandbox="allow-scripts",
                 title=f"Attention of layer {view.layer}, token by token",
             ),

@@ -47,13 +47,13 @@ def whole(length: int) -> Zoom:
     return Zoom(0, length, 0, length)
 
 
-def map_figure(chosen: Selection, cells: MapView) -> go.Figure:
-    """Return the large map."""
+def map_figure(chosen: Selection, cells: MapView, short: bool = False) -> go.Figure:
+    """Return the large map; `short` where it has half of the room."""
     view = chosen.view
     return attention_map(
         cells,
         tokens_of(chosen.string),
-        title=map_title(chosen, cells),
+        title=map_title(chosen, cells, short),
         scale=view.scale,
         palette=view.palette,
         show_source=view.source,
@@ -62,9 +62,19 @@ def map_figure(chosen: Selection, cells: MapView) -> go.Figure:
     )
 
 
-def map_title(chosen: Selection, cells: MapView) -> str:
-    """Return what the map shows, in a line: the head, its weight on the true source, and how it was pooled."""
+def map_title(chosen: Selection, cells: MapView, short: bool = False) -> str:
+    """Return what the map shows, in a line: the head, its weight on the true source, and how it was pooled.
+
+    Args:
+        chosen: the selection.
+        cells: of the map.
+        short: for a map that has half of the room.
+    """
     view = chosen.view
+    if short:
+        pooled = max(cells.cell_size) > 1
+        shows = "largest weight of {} × {} tokens".format(*cells.cell_size) if pooled else _on_source(chosen)
+        return f"Head {view.layer}.{view.head}: {shows}"
     what = f"Layer {view.layer}, head {view.head} ({scheme_style(chosen.scheme).label})"
     down, across = cells.cell_size
     if down > 1 or across > 1:
@@ -73,6 +83,11 @@ def map_title(chosen: Selection, cells: MapView) -> str:
     if on_source is None:
         return f"{what}: weight of every query (row) on every key (column)"
     return f"{what}: mean weight on the true source {on_source:.2f}"
+
+
+def _on_source(chosen: Selection) -> str:
+    weight = weight_on_source(chosen)
+    return "weight of queries on keys" if weight is None else f"mean weight on the true source {weight:.2f}"
 
 
 def weight_on_source(chosen: Selection) -> float | None:

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
 
+from workbench.dashboard.pages.maximise import maximise
 from workbench.dashboard.parts import link, table, token
 from workbench.dashboard.selection import Selection
 from workbench.dashboard.state import ViewState, Zoom
@@ -61,7 +62,8 @@ def row_bar(chosen: Selection, view: ViewState, path: str) -> Component:
         said = [mark, "predicts ", token(vocabulary[predicted])]
         said = [*said, " correctly"] if right else [*said, " instead of ", token(vocabulary[target])]
     title = html.Span(["Query ", html.B(str(row)), " ", token(names[row])], className="row-name")
-    steps = html.Span([step("‹", row - 1, "row before"), step("›", row + 1, "row after")], className="steps-links")
+    links = [step("‹", row - 1, "row before"), step("›", row + 1, "row after")]
+    steps = html.Span([*links, maximise("attention-right", "the row")], className="steps-links")
     return html.Div([html.Div([title, steps], className="row-head"), html.P(said, className="row-said")])
 
 

@@ -3,12 +3,14 @@
 from typing import Any
 
 import numpy as np
-from dash import Dash, Output, dcc, html
+from dash import Dash, Output, dcc, html, no_update
 from dash.development.base_component import Component
 
-from workbench.dashboard import pickers
+from workbench.dashboard import pickers, weights_bar
 from workbench.dashboard.data import Data, token_kinds
+from workbench.dashboard.pages import coordinates_compare
 from workbench.dashboard.pages.base import Page
+from workbench.dashboard.pages.coordinates_numbers import numbers
 from workbench.dashboard.parts import panel, switch
 from workbench.dashboard.regions import EVERYTHING, follow, memory
 from workbench.dashboard.selection import Selection
@@ -24,6 +26,7 @@ from workbench.figures import (
 from workbench.figures.tokens import markup
 
 PATH = "/coordinates"
+_STRING = ("run", "of", "capture", "string", "checkpoint")
 _CONFIG = {
     "displaylogo": False,
     "displayModeBar": "hover",
@@ -38,12 +41,19 @@ def layout() -> Component:
         [
             memory("coordinates-layers"),
             memory("coordinates-figures"),
+            memory("coordinates-numbers"),
             pickers.columns(
                 "coordinates",
                 html.Div(
                     [
-                        panel(None, html.Div(id="coordinates-layers", className="toolbar"), className="bar-panel"),
+                        panel(
+                            None,
+                            html.Div(id="coordinates-layers", className="toolbar"),
+                            html.Div(id="coordinates-second"),
+                            className="bar-panel",
+                        ),
                         html.Div(id="coordinates-figures", className="figures"),
+                        html.Div(id="coordinates-numbers", className="figures"),
                     ],
                     className="wide",
                 ),
@@ -55,19 +65,53 @@ def layout() -> Component:
 def register(app: Dash, data: Data) -> None:
     """Register the page's callbacks."""
     pickers.register(app, data, "coordinates", PATH)
+    waits = pickers.tick_of("coordinates")
+
+    def render_layers(view: ViewState) -> tuple[Any, Any, Any, bool]:
+        weights, ready = weights_bar.weights_bar(data, view, PATH)
+        if not ready:  # what is shown stays until the string is ready
+            return no_update, weights, no_update, False
+        chosen = pickers.selected(data, view)
+        second = coordinates_compare.choices(data, view, PATH, chosen)
+        return layer_bar(chosen, view), weights, second, not coordinates_compare.waits(data, view, chosen)
+
+    def render_figures(view: ViewState) -> tuple[Component]:
+        chosen = pickers.selected(data, view)
+        compared = coordinates_compare.both(data, view, chosen, _CONFIG)
+        return (
+            (html.Div([*compared, figures(chosen)], className="compared-figures"),) if compared else (figures(chosen),)
+        )
+
     follow(
         app,
         "coordinates-layers",
-        [Output("coordinates-layers", "children")],
+        [
+            Output("coordinates-layers", "children"),
+            Output("coordinates-weights", "children"),
+            Output("coordinates-second", "children"),
+            Output(waits, "disabled"),
+        ],
         EVERYTHING,
-        lambda view: (layer_bar(pickers.selected(data, view), view),),
+        render_layers,
+        stamp=lambda view: coordinates_compare.stamp(data, view),
+        tick=waits,
     )
     follow(
         app,
         "coordinates-figures",
         [Output("coordinates-figures", "children")],
-        ("run", "capture", "string", "layer"),
-        lambda view: (figures(pickers.selected(data, view)),),
+        (*_STRING, "layer", "beside"),
+        render_figures,
+        stamp=lambda view: coordinates_compare.stamp(data, view),
+        tick=waits,
+    )
+    follow(
+        app,
+        "coordinates-numbers",
+        [Output("coordinates-numbers", "children")],
+        (*_STRING, "layer"),
+        lambda view: (numbers(pickers.selected(data, view)),),
+        tick=waits,
     )
 
 
@@ -177,7 +221,9 @@ def steps_title(chosen: Selection, steps: np.ndarray) -> str:
 
 def _graph(name: str, figure: Any, extra: str = "") -> Component:
     graph = dcc.Graph(id=f"coordinates-{name}", figure=figure, config=_CONFIG, className="graph")
-    return panel(None, graph, className=extra)
+    # The title says what is seen; the numbers of all figures are in one table below them.
+    said = html.Figcaption(figure.layout.title.text, className="unseen")
+    return panel(None, html.Figure([said, graph]), className=extra)
 
 
 COORDINATES = Page(

@@ -84,7 +84,8 @@ class Strings:
     def of(self, chosen: Chosen, view: ViewState) -> dict[tuple[int, int], Strongest]:
         """For every head of a report, the string of the view's capture, else of the newest, that shows it best."""
         heads = {(head.layer, head.head): head for head in chosen.content.heads}
-        view = replace(view, run=chosen.run.id)
+        own = view.capture if view.of in (None, chosen.run.id) else None
+        view = replace(view, run=chosen.run.id, of=None, capture=own)
         try:
             capture_id = choose_capture(self.data, chosen.run, view)
             capture = self.data.capture(chosen.run.id, capture_id)

@@ -35,6 +35,8 @@ Heads = tuple[tuple[int, int], ...]
 def what(chosen: Chosen, view: ViewState, path: str, reports: Reports) -> Component:
     """Return the heads to tick and the ways to alter them."""
     ticked, notes = heads_of(chosen.live, view)
+    if chosen.fed:
+        notes = (*notes, "The copy is fed rightly here: what Playground feeds in place of right tokens is left out.")
     labels, told = labels_of(chosen, reports)
     return html.Div(
         [

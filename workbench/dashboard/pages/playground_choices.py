@@ -25,7 +25,7 @@ from workbench.dashboard.pages.playground_strings import (
 )
 from workbench.dashboard.parts import link, message, panel, switch
 from workbench.dashboard.regions import EVERYTHING, follow, memory
-from workbench.dashboard.selection import Selection, choose_capture, choose_run, failed_first
+from workbench.dashboard.selection import choose_capture, choose_run
 from workbench.dashboard.state import ViewState
 
 _LISTS = ("run", "step", "capture", "distribution")
@@ -94,7 +94,6 @@ def _controls(page: str) -> list[Component]:
 
 def register(app: Dash, models: LiveModels, page: str, path: str, *, batches: bool = False) -> None:
     """Register the column of a page on `app`; `batches`: the page can also take many strings at once."""
-    data = models.data
 
     def render_state(view: ViewState, opened: int | None) -> tuple[Any, str, int]:
         if opened is None:
@@ -199,10 +198,8 @@ def register(app: Dash, models: LiveModels, page: str, path: str, *, batches: bo
         if view.input != "captured" or not chosen.run.captures:
             return ([],)
         capture_id, capture, index = captured(models, chosen.run, view)
-        string = data.string(capture, index)
-        shown = replace(view, run=chosen.run.id, capture=capture_id, string=index, text=None)
-        selected = Selection(shown, chosen.run, capture, string, failed_first(capture), 0)
-        return (pickers.string_list(selected, shown, path),)
+        shown = replace(view, run=chosen.run.id, of=None, capture=capture_id, string=index, text=None)
+        return (pickers.string_list(capture, index, shown, path),)
 
     follow_live(app, models, page, "strings", [Output(f"{page}-strings", "children")], EVERYTHING, render_strings)
 

@@ -62,6 +62,12 @@ class Query:
             return here
         return self.index if self.index is not None and self.index < self.chosen.length else None
 
+    @property
+    def fed(self) -> int | None:
+        """Index in the copy of the token that stands here, where it can be fed otherwise; None elsewhere."""
+        index = self.row - int(self.decoded.rows[0]) - 1
+        return index if not self.decoded.free and 0 <= index < self.chosen.length else None
+
     def weights(self, head: int) -> np.ndarray:
         """Float[T] weights of a head of the chosen layer."""
         return self.decoded.string.head(self.chosen.view.layer, head).row(self.row)
@@ -106,6 +112,7 @@ def bar(query: Query, view: ViewState, path: str, moved: tuple[str, ...]) -> Com
             html.P(said(query), className="row-said"),
             html.P(where(query), className="row-where quiet"),
             editor(query, view, path),
+            feeder(query, view, path),
             html.Div([switch("Layer", layers), switch("Head", heads)], className="controls wrapping"),
             *notes,
         ]
@@ -155,17 +162,49 @@ def editor(query: Query, view: ViewState, path: str) -> Component:
         return path + view.change(text=write_tokens(made, alphabet), row=query.row).query()
 
     own = tokens[k]
-    others = range(alphabet) if alphabet <= _FEW else ((own - 1) % alphabet, (own + 1) % alphabet)
     buttons = [
         link(visible(chosen.names[t]), edited(t), className="button", title=f"Make it {chosen.names[t]}")
-        for t in others
-        if t != own
+        for t in _others(own, alphabet)
     ]
     more = [link("Double", edited(own, own), className="button", title="Put the same token after it")]
     if len(tokens) > 1:
         more.insert(0, link("Remove", edited(), className="button", title="Take it out of the string"))
     parts = [f"Token {k} of the string is ", token(chosen.names[own]), "; make it ", *buttons, *more]
     return html.P(parts, className="editor")
+
+
+def feeder(query: Query, view: ViewState, path: str) -> Component:
+    """Return the links that feed another copied token here, or the right one again."""
+    k, chosen = query.fed, query.chosen
+    if k is None:
+        return html.P(className="editor")
+    right, otherwise = chosen.tokens[k], dict(chosen.fed)
+    now = otherwise.get(k, right)
+
+    def fed(token: int) -> str:
+        changed = {**otherwise, k: token}
+        kept = tuple(sorted((index, other) for index, other in changed.items() if other != chosen.tokens[index]))
+        return path + view.change(fed=kept or None, row=query.row).query()
+
+    buttons = [
+        link(
+            visible(chosen.names[t]),
+            fed(t),
+            className="button",
+            title=f"Feed {chosen.names[t]}{' again, the right token' if t == right else ', a wrong token'}",
+        )
+        for t in dict.fromkeys((right, *_others(right, chosen.live.task.alphabet)))
+        if t != now
+    ]
+    which = "in place of the right one" if k in otherwise else "the right one"
+    return html.P([f"Copied token {k} is fed as ", token(chosen.names[now]), f", {which}; feed ", *buttons],
+                  className="editor")  # fmt: skip
+
+
+def _others(token: int, alphabet: int) -> list[int]:
+    """The tokens that are offered in place of one: all of a small alphabet, the neighbours in a large one."""
+    near = range(alphabet) if alphabet <= _FEW else ((token - 1) % alphabet, (token + 1) % alphabet)
+    return [other for other in near if other != token]
 
 
 def figure(query: Query) -> go.Figure:

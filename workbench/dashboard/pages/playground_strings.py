@@ -36,6 +36,7 @@ class Chosen:
         tokens: ids of the source string.
         words: what string it is.
         notes: what was replaced.
+        fed: what the teacher-forced copy is fed in place of right copied tokens, (index, token).
     """
 
     view: ViewState
@@ -45,6 +46,7 @@ class Chosen:
     tokens: tuple[int, ...]
     words: str
     notes: tuple[str, ...] = field(default=())
+    fed: tuple[tuple[int, int], ...] = field(default=())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,7 +82,20 @@ def choose(models: LiveModels, view: ViewState) -> Chosen:
             f"token {max(tokens)} is not in the alphabet of run {run.id}: give tokens from 0 to "
             f"{live.task.alphabet - 1}"
         )
-    return Chosen(view, run, live, origin, tokens, words, tuple(notes))
+    fed, left_out = _fed(view, tokens, live.task.alphabet)
+    return Chosen(view, run, live, origin, tokens, words, (*notes, *left_out), fed)
+
+
+def _fed(
+    view: ViewState, tokens: tuple[int, ...], alphabet: int
+) -> tuple[tuple[tuple[int, int], ...], tuple[str, ...]]:
+    """What a view feeds in place of right tokens, and a note where the string has no such place or token."""
+    asked = view.fed or ()
+    there = tuple((index, token) for index, token in asked if index < len(tokens) and token < alphabet)
+    fed = tuple((index, token) for index, token in there if token != tokens[index])
+    if len(there) == len(asked):
+        return fed, ()
+    return fed, ("Some of what is to be fed names no place of this string or no token of its alphabet; it is left out.",)
 
 
 def _string(models: LiveModels, run: RunRow, live: Live, view: ViewState) -> tuple[str, tuple[int, ...], str]:
@@ -106,7 +121,7 @@ def captured(models: LiveModels, run: RunRow, view: ViewState) -> tuple[str, Cap
     order = failed_first(capture)
     if not order:
         raise UsageError(f"capture {capture_id} of run {run.id} holds no strings; generate one instead")
-    index = order[0] if view.string is None else view.string
+    index = order[0] if view.string is None or view.of not in (None, run.id) else view.string
     if index >= len(capture):
         raise UsageError(f"capture {capture_id} has no string {index}; it has strings 0 to {len(capture) - 1}")
     return capture_id, capture, index

@@ -11,7 +11,8 @@ from dash.development.base_component import Component
 
 from workbench.dashboard.data import Data, RunRow
 from workbench.dashboard.jobs import jobs_of
-from workbench.dashboard.pages import runs_heads, runs_train
+from workbench.dashboard.numbers import numbers_of, register_numbers
+from workbench.dashboard.pages import runs_heads, runs_numbers, runs_train
 from workbench.dashboard.pages.base import Page
 from workbench.dashboard.pages.heads_reports import Reports
 from workbench.dashboard.pages.runs_table import age, facts_of, runs_table
@@ -19,7 +20,7 @@ from workbench.dashboard.parts import link, message, panel, swatch
 from workbench.dashboard.regions import EVERYTHING, follow, memory
 from workbench.dashboard.selection import no_runs
 from workbench.dashboard.state import ViewState
-from workbench.figures import LengthCurve, empty_figure, length_generalisation, training_curves
+from workbench.figures import LengthCurve, TrainingCurve, empty_figure, length_generalisation, training_curves
 from workbench.runs import Status
 
 SHOWN_UNASKED = 6  # newest runs that are drawn while none is ticked
@@ -45,19 +46,19 @@ def layout() -> Component:
             html.Section(html.Div(id="runs-table", className="scroll"), className="panel", **{"aria-label": "Runs"}),
             html.Div(id="runs-key", className="key"),
             html.Div(
-                [
-                    panel(
-                        None, dcc.Graph(id="runs-training", config=_CONFIG, className="graph", figure=empty_figure(""))
-                    ),
-                    panel(
-                        None, dcc.Graph(id="runs-lengths", config=_CONFIG, className="graph", figure=empty_figure(""))
-                    ),
-                ],
+                [_curves("runs-training"), _curves("runs-lengths")],
                 className="curves",
             ),
             html.Section(id="runs-heads", className="panel heads-formed", **{"aria-label": "Heads as they formed"}),
         ]
     )
+
+
+def _curves(name: str) -> Component:
+    """Return a figure with what it says, which is read out, and its numbers, which are shown when asked for."""
+    graph = dcc.Graph(id=name, config=_CONFIG, className="graph", figure=empty_figure(""))
+    said = html.Figcaption(id=f"{name}-said", className="unseen")
+    return panel(None, html.Figure([said, graph, numbers_of(name)]))
 
 
 def register(app: Dash, data: Data) -> None:
@@ -90,15 +91,18 @@ def register(app: Dash, data: Data) -> None:
         also=runs_train.CHANGED,
     )
 
-    def render_training(view: ViewState) -> tuple[go.Figure, Component]:
+    def training_of(rows: Sequence[RunRow]) -> list[TrainingCurve]:
+        return [curve for curve in map(data.training_curve, rows) if len(curve.steps)]
+
+    def render_training(view: ViewState) -> tuple[go.Figure, Component, str]:
         rows, asked = drawn_runs(data.runs(), view)
-        curves = [curve for curve in map(data.training_curve, rows) if len(curve.steps)]
+        curves = training_of(rows)
         if not curves:
             figure = empty_figure("No run has reported anything yet: curves appear here while one trains")
         else:
             figure = training_curves(curves, title=f"Training of {_count(len(curves), 'run')}: loss and exact match")
         drawn = [row for row in rows if any(c.run == row.id for c in curves)]
-        return figure, key(drawn, asked, view, gone(data.runs(), view))
+        return figure, key(drawn, asked, view, gone(data.runs(), view)), runs_numbers.training_said(curves)
 
     def training_stamp(view: ViewState) -> str:
         rows = data.runs()
@@ -107,36 +111,45 @@ def register(app: Dash, data: Data) -> None:
     follow(
         app,
         "runs-training",
-        [Output("runs-training", "figure"), Output("runs-key", "children")],
+        [Output("runs-training", "figure"), Output("runs-key", "children"), Output("runs-training-said", "children")],
         ("runs",),
         render_training,
         stamp=training_stamp,
         tick="runs-tick",
     )
 
-    def render_lengths(view: ViewState) -> tuple[go.Figure]:
+    def lengths_of(rows: Sequence[RunRow]) -> list[LengthCurve]:
+        return [curve for row in rows for curve in data.length_curves(row)]
+
+    def render_lengths(view: ViewState) -> tuple[go.Figure, str]:
         rows, _ = drawn_runs(data.runs(), view)
-        curves = [curve for row in rows for curve in data.length_curves(row)]
+        curves = lengths_of(rows)
         if not curves:
-            return (
-                empty_figure(
-                    "Nothing is evaluated yet. A run is evaluated when it finishes, or by<br>workbench evaluate RUN"
-                ),
+            figure = empty_figure(
+                "Nothing is evaluated yet. A run is evaluated when it finishes, or by<br>workbench evaluate RUN"
             )
-        return (lengths_figure(curves, rows),)
+        else:
+            figure = lengths_figure(curves, rows)
+        return figure, runs_numbers.lengths_said(curves)
 
     follow(
         app,
         "runs-lengths",
-        [Output("runs-lengths", "figure")],
+        [Output("runs-lengths", "figure"), Output("runs-lengths-said", "children")],
         ("runs",),
         render_lengths,
         stamp=lambda view: str([(r.id, data.evaluation_stamp(r)) for r in drawn_runs(data.runs(), view)[0]]),
         tick="runs-tick",
     )
 
+    def drawn(view: ViewState) -> list[RunRow]:
+        return drawn_runs(data.runs(), view)[0]
+
+    register_numbers(app, "runs-training", lambda view: runs_numbers.training_table(training_of(drawn(view))))
+    register_numbers(app, "runs-lengths", lambda view: runs_numbers.lengths_table(lengths_of(drawn(view))))
+
     def render_heads(view: ViewState) -> tuple[list[Component]]:
-        return (runs_heads.formation(reports, drawn_runs(data.runs(), view)[0], view),)
+        return (runs_heads.formation(reports, drawn(view), view),)
 
     follow(
         app,
@@ -144,7 +157,7 @@ def register(app: Dash, data: Data) -> None:
         [Output("runs-heads", "children")],
         EVERYTHING,
         render_heads,
-        stamp=lambda view: runs_heads.stamp(reports, drawn_runs(data.runs(), view)[0]),
+        stamp=lambda view: runs_heads.stamp(reports, drawn(view)),
         tick="runs-tick",
     )
 

@@ -56,12 +56,14 @@ class Facts:
         checkpoints: steps whose weights it kept.
         evaluated: whether it has an evaluation.
         report, history: whether it keeps a report on its heads, and on how they formed.
+        failures: whether it keeps a report on its failures.
     """
 
     checkpoints: int = 0
     evaluated: bool = True
     report: bool = False
     history: bool = False
+    failures: bool = False
 
 
 def facts_of(data: Data, row: RunRow) -> Facts:
@@ -71,7 +73,13 @@ def facts_of(data: Data, row: RunRow) -> Facts:
     except WorkbenchError:
         return Facts()
     evaluated = data.evaluation_stamp(row) != (0, 0)
-    return Facts(len(run.checkpoints), evaluated, bool(keep.kept_steps(run)), keep.history_file(run).is_file())
+    return Facts(
+        checkpoints=len(run.checkpoints),
+        evaluated=evaluated,
+        report=bool(keep.kept_steps(run)),
+        history=keep.history_file(run).is_file(),
+        failures=bool(keep.kept_failures_steps(run)),
+    )
 
 
 def runs_table(
@@ -199,6 +207,8 @@ def _links(row: RunRow, view: ViewState, facts: Facts, jobs: Sequence[Job]) -> C
         links.append(link("heads", "/heads" + there.query(), title="what each head is"))
     if facts.history:
         links.append(link("history", "/heads" + there.change(pane="history").query(), title="how its heads formed"))
+    if facts.failures:
+        links.append(link("failures", "/failures" + there.query(), title="why each failed copy fails"))
     if not links:
         return html.Span("no captures yet", className="quiet")
     parted = [part for one in links for part in (" · ", one)][1:]

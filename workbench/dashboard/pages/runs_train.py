@@ -28,6 +28,13 @@ _LOOKS = {
     Outcome.KILLED: ("✕", "killed", "status-killed wraps"),
     Outcome.ENDED: ("–", "ended", "status-interrupted"),
 }
+# Where the result of a job is shown, and what it is.
+_RESULTS = {
+    Kind.HEADS: ("/heads", "heads"),
+    Kind.HISTORY: ("/heads", "heads"),
+    Kind.FAILURES: ("/failures", "failures"),
+    Kind.CAPTURE: ("/attention", "attention"),
+}
 _STOPPING = ("at work", "stopping after this step", "stopping at once", "being killed")
 CHANGED = Input("runs-changed", "data")
 
@@ -183,7 +190,7 @@ def _line(job: Job, view: ViewState) -> list[Component]:
     icon, state, _ = _look(job)
     what = [html.Span(job.title.partition(" ")[0] + " "), html.Bdi(job.run or job.subject, className="id")]
     if job.settings:
-        what.append(html.Span(" " + " ".join(job.settings), className="quiet"))
+        what.append(html.Span(" " + " ".join(job.details), className="quiet"))
     said = [html.Span(state, className="state")]
     if job.message and job.outcome is not Outcome.DONE:
         said += [html.Span(" · "), html.Span(job.message, className="quiet")]
@@ -202,11 +209,12 @@ def _end(job: Job) -> Component:
 
 def _result(job: Job, view: ViewState) -> list[Component]:
     """Return the link to what a job has made."""
-    if job.outcome is not Outcome.DONE or job.run is None or job.kind not in (Kind.HEADS, Kind.HISTORY):
+    page, what = _RESULTS.get(job.kind, ("", ""))
+    if job.outcome is not Outcome.DONE or job.run is None or not page:
         return []
     there = view.change(run=job.run)
     there = there.change(pane="history") if job.kind is Kind.HISTORY else there
-    return [link("look", "/heads" + there.query(), **{"aria-label": f"look at the heads of {job.run}"})]
+    return [link("look", page + there.query(), **{"aria-label": f"look at the {what} of {job.run}"})]
 
 
 def _look(job: Job) -> tuple[str, str, str]:

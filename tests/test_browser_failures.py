@@ -1,0 +1,173 @@
+"""The Failures page in Chromium: from the list to one failure, its tokens changed and run again, and to Attention."""
+
+import logging
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from werkzeug.serving import make_server
+
+from tests import fake_reports
+from tests.test_browser import ARGUMENTS, Site, is_local
+from workbench.dashboard import create_app
+from workbench.runs import Store
+
+pytestmark = pytest.mark.browser
+
+SERIOUS = ("serious", "critical")
+# Shifts of what was there already; one that follows a key or a click within half a second does not count.
+SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver(list => list.getEntries().forEach(entry => {
+    if (!entry.hadRecentInput) { window.shifted += entry.value; }
+})).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(trained_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
+    """A run that was really trained, so that a string can be run again, with failures written by hand."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    root = Path(shutil.copytree(trained_store, tmp_path_factory.mktemp("browser-failures") / "store"))
+    run = Store(root).open("latest")
+    capture = Store(root).open("latest").captures[0]
+    from models.attention import open_capture
+
+    held = open_capture(run.capture_path(capture)).string(0)
+    text = "".join(map(str, held.tokens[2 : 2 + held.length]))
+    first = held.length if held.first_error is None else held.first_error
+    failures = [
+        fake_reports.failure("01101001", 4, competitors=[7, 2]),
+        fake_reports.failure(text, first, "length"),
+        fake_reports.failure("0011", 4, "stop", confirmed=False),
+    ]
+    fake_reports.keep_failures(root, run.id, failures, step=run.step)
+    server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", {"run": run.id}, root
+    server.shutdown()
+    thread.join()
+
+
+@pytest.fixture
+def site(chromium: Browser, served: tuple[str, dict[str, str], Path]) -> Iterator[Site]:
+    address, ids, root = served
+    context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
+    site = Site(page, address, ids, root)
+    page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
+    page.on("request", lambda request: site.left.append(request.url) if not is_local(request.url, address) else None)
+    page.on("response", lambda answer: site.left.append(answer.url) if answer.status >= 400 else None)
+    yield site
+    context.close()
+    assert site.said == [], "the console stays empty"
+    assert site.left == [], "nothing leaves the machine, nothing fails"
+
+
+def selected(page: Page, failure: int, cause: str) -> None:
+    """Expect a failure to be selected in the list and beside it."""
+    expect(page.locator(".case-name")).to_have_text(f"Failure {failure}")
+    expect(page.locator(".failures-list tr.current")).to_contain_text(cause)
+
+
+def test_from_the_list_to_an_edit_and_its_outcome(site: Site) -> None:
+    page = site.page
+    site.open(f"/failures?run={site.ids['run']}")
+    selected(page, 0, "repetition")
+    expect(page.locator("#failures-about")).to_contain_text("3 of 6 strings fail")
+    for key, failure, cause in (("]", 1, "length"), ("]", 2, "stop"), ("[", 1, "length"), ("[", 0, "repetition")):
+        page.keyboard.press(key)
+        selected(page, failure, cause)
+    assert not page.locator(".col-label", has_text="new copy").count(), "no model is loaded before it is asked for"
+
+    page.locator(".cell[data-flip='1']").click()
+    expect(page.locator(".col-label", has_text="new copy")).to_be_visible()
+    expect(page.locator(".rerun")).to_contain_text("1 token changed")
+    expect(page.locator("#failures-text")).to_have_value("00101001")
+    assert "text=00101001" in page.url and "failure=0" in page.url
+    expect(page.locator(".cell[data-flip='1']")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("0")
+    expect(page.locator("#failures-text")).to_have_value("00001001")
+    page.go_back()
+    expect(page.locator("#failures-text")).to_have_value("00101001")
+    page.locator("#failures-text").fill("1111")
+    page.locator("#failures-text").press("Enter")
+    expect(page.locator(".rerun")).to_contain_text("4 tokens in place of 8")
+    page.get_by_role("link", name="Reset").click()
+    expect(page.locator("#failures-text")).to_have_value("01101001")
+
+    page.get_by_role("button", name="Break the repeat").click()
+    expect(page.locator("#failures-text")).not_to_have_value("01101001")
+    edited = page.locator("#failures-text").input_value()
+    page.get_by_role("link", name="Playground", exact=True).last.click()
+    page.wait_for_url(re.compile("/playground"))
+    expect(page.locator("#playground-text")).to_have_value(edited)
+
+
+def test_filters_sort_and_figures_are_in_the_address(site: Site) -> None:
+    page = site.page
+    site.open(f"/failures?run={site.ids['run']}")
+    selected(page, 0, "repetition")
+    page.get_by_role("link", name="1", exact=True).nth(1).click()
+    expect(page.locator(".failures-list tbody tr")).to_have_count(1)
+    assert "cause=length" in page.url
+    selected(page, 1, "length")
+    page.reload()
+    selected(page, 1, "length")
+    page.go_back()
+    page.get_by_role("columnheader", name="Error at").get_by_role("link").click()
+    expect(page.get_by_role("columnheader", name="Error at")).to_have_attribute("aria-sort", "ascending")
+    for name, said in (("Each failure", "first errors"), ("Causes", "fail"), ("Repetition", "exact match falls")):
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.locator("#failures-said")).to_contain_text(said)
+    page.locator(".figure-numbers summary").click()
+    expect(page.locator(".figure-numbers table")).to_be_visible()
+
+
+def test_a_captured_failure_opens_in_attention_at_its_row(site: Site) -> None:
+    page = site.page
+    site.open(f"/failures?run={site.ids['run']}&failure=1")
+    selected(page, 1, "length")
+    page.locator(".cell[data-line='1'].first").click()
+    page.wait_for_url(re.compile("/attention.*row="))
+    row = re.search(r"row=(\d+)", page.url)
+    assert row is not None
+    expect(page.locator(".row-name")).to_contain_text(row[1])
+    page.go_back()
+    selected(page, 1, "length")
+
+
+@pytest.mark.parametrize("width", [768, 1280, 1920])
+def test_it_fits_does_not_jump_and_axe_finds_nothing_serious(site: Site, width: int) -> None:
+    page = site.page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.add_init_script(SHIFTS)
+    site.open(f"/failures?run={site.ids['run']}")
+    selected(page, 0, "repetition")
+    expect(page.locator("#failures-graph .main-svg").first).to_be_visible()
+    expect(page.locator("#failures-said")).to_contain_text("exact match falls")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("window.shifted") < 0.1
+    for theme in ("light", "dark"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+        found = Axe().run(page).response["violations"]
+        serious = [(rule["id"], [n["target"] for n in rule["nodes"]]) for rule in found if rule["impact"] in SERIOUS]
+        assert serious == [], theme

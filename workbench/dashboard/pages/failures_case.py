@@ -1,0 +1,82 @@
+"""The failure that is selected: what went wrong, the string token by token, and the string with tokens changed."""
+
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from workbench.dashboard.live_models import LiveModels
+from workbench.dashboard.pages import failures_table, failures_work
+from workbench.dashboard.pages.failures_captured import Captured, attention_view
+from workbench.dashboard.pages.failures_evidence import evidence
+from workbench.dashboard.pages.failures_grid import MOST_WHOLE, grid, legend, segments
+from workbench.dashboard.pages.failures_reports import PATH, Chosen
+from workbench.dashboard.pages.failures_rerun import edits, outcome, rerun, typed_view, ways
+from workbench.dashboard.parts import link
+from workbench.dashboard.state import ViewState
+
+
+def case(
+    chosen: Chosen, view: ViewState, models: LiveModels, captured: Captured, capturing: bool
+) -> tuple[list[Component], bool]:
+    """Return the upper part of the panel, and whether a model is being loaded for it.
+
+    Args:
+        chosen: the failure.
+        view: as the address has it.
+        models: run the edited string.
+        captured: finds the string in captures.
+        capturing: whether a string of this run is being captured.
+    """
+    failure = chosen.failure
+    if failure is None:
+        return [html.P("No failure is listed.", className="empty")], False
+    run = rerun(models, chosen)
+    found = captured.find(chosen)
+    if found is None:
+        opens, opened = "/playground" + typed_view(chosen, chosen.tokens).query(), "Playground"
+    else:
+        opens, opened = "/attention" + attention_view(chosen, found).query(), "Attention"
+    heading = html.Div(
+        [
+            html.H2(
+                [
+                    html.Span(f"Failure {chosen.view.failure}", className="case-name"),
+                    *failures_table.cause_label(failure),
+                    html.Span(f"{failure.distribution}, {failure.length:,} tokens", className="count"),
+                ]
+            ),
+            failures_table.neighbours(chosen, view),
+        ],
+        className="row-head",
+    )
+    drawn = html.Div(grid(chosen, f"{opens}&row=", opened, run.shown), className="copy-area")
+    there = [failures_work.way_to_attention(chosen, captured, capturing), *ways(chosen, run), *_whole(chosen, view)]
+    return [
+        heading,
+        html.Div(there, className="case-buttons"),
+        outcome(chosen, run),
+        drawn,
+        legend(failure),
+        edits(chosen),
+    ], run.loading
+
+
+def evidence_of(chosen: Chosen, captured: Captured) -> list[Component]:
+    """Return the lower part of the panel."""
+    found = captured.find(chosen)
+    return evidence(chosen, None if found is None else attention_view(chosen, found))
+
+
+def _whole(chosen: Chosen, view: ViewState) -> list[Any]:
+    """The way to all of a string that is shown in part, and back."""
+    failure = chosen.failure
+    assert failure is not None
+    if view.whole:
+        rest = f", {MOST_WHOLE:,} tokens around the error" if failure.length > MOST_WHOLE else ""
+        shown = html.Span(f"The whole string{rest}", className="quiet")
+        return [shown, link("Show less", PATH + view.change(whole=False).query(), className="button")]
+    shown_tokens = sum(stop - start for start, stop in segments(failure, False, failure.length + 1))
+    if shown_tokens > failure.length:
+        return []
+    return [link(f"Show all {failure.length:,} tokens", PATH + view.change(whole=True).query(), className="button")]
