@@ -13,8 +13,9 @@ import pytest
 
 from models.errors import UsageError, WorkbenchError
 from tests import fake_store
+from workbench.coordinate_views import token_kinds
 from workbench.dashboard.caching import Cache
-from workbench.dashboard.data import Data, scheme_name, token_kinds
+from workbench.dashboard.data import Data, scheme_name
 from workbench.dashboard.pages.attention_map import weight_on_source
 from workbench.dashboard.parts import Nothing
 from workbench.dashboard.selection import failed_first, select

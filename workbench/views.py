@@ -114,7 +114,13 @@ def write_npz(file: IO[bytes], cells: Pooled, crop: Crop, about: dict[str, Any])
 
 
 def draw(
-    crop: Crop, *, title: str, bins: int | None = None, scale: str = "sqrt", palette: str = "cividis"
+    crop: Crop,
+    *,
+    title: str,
+    bins: int | None = None,
+    scale: str = "sqrt",
+    palette: str = "cividis",
+    source: bool = True,
 ) -> go.Figure:
     """Return the map of a crop as the dashboard shows it: exact when small, else pooled from the head's overview.
 
@@ -124,6 +130,7 @@ def draw(
         bins: cells a side; chosen by default.
         scale: "sqrt" or "linear" colours.
         palette: "cividis" or "viridis".
+        source: mark the true sources.
     """
     if bins is None and max(crop.shape) <= EXACT_UP_TO:
         weights = cells_of(crop, None, EXACT_UP_TO**2)
@@ -142,6 +149,7 @@ def draw(
         title=f"Layer {crop.layer}, head {crop.head} ({html.escape(scheme)}): {shown}",
         scale=scale,
         palette=palette,
+        show_source=source,
     )
     subtitle = {"text": html.escape(title), "font": {"size": 11, "color": QUIET}}
     return figure.update_layout(paper_bgcolor="white", plot_bgcolor="white", title_subtitle=subtitle, margin_t=54)

@@ -277,18 +277,6 @@ class Data:
         return len(string.tokens) <= AT_ONCE or self._overviews.has(stamp, string, layer, head)
 
 
-def token_kinds(string: CapturedString) -> list[str]:
-    """Return the kind of every token, a key of figures.style.KIND_STYLES."""
-    anchors = np.asarray(string.anchor_positions)
-    index = np.arange(len(string.tokens))
-    first_source = int(np.flatnonzero(np.append(~np.isin(index, anchors), True))[0])
-    separator = first_source + string.length
-    kinds = np.where(index < first_source, "prefix", np.where(index < separator, "source", "copy")).astype(object)
-    kinds[np.isin(index, anchors) & (index >= separator)] = "delimiter"
-    kinds[index == separator] = "separator"
-    return kinds.tolist()
-
-
 def scheme_name(config: dict[str, Any]) -> str:
     """Return the short name of a stored recipe's schemes: "rope2d", or "rope+nope" where layers alternate."""
     try:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from models.attention import Capture, CapturedString
+from workbench.coordinate_views import coordinate_figures
 from workbench.figures.attention import encode
 from workbench.figures.pictures import THUMBNAIL, colors, png
 from workbench.figures.style import scheme_style
@@ -17,6 +18,11 @@ from workbench.reports.html import Document, Mark, Picture, Tokens
 from workbench.views import EXACT_UP_TO, Crop, draw
 
 MOST_MAPS = 8  # interactive maps on a page, about 350 kB each; further heads are pictures
+_MARKED = 160  # tokens up to which boxes around the true sources leave the weights in them to be seen
+_UNMARKED = (
+    "True sources are not marked, since boxes would hide the weights: they lie on the diagonal that begins where the rows "
+    "of the copy begin."
+)
 _LINE = 64  # tokens of the copy in a line
 _LINES = 32
 _TOP = 8
@@ -30,6 +36,7 @@ def string_page(run: str, name: str, capture: Capture, index: int) -> Document:
     page.section("The copy", "Right tokens above, the model's below where they differ.")
     _copy(page, capture, string)
     _attention(page, run, capture, string)
+    _coordinates(page, capture, string)
     _first_error(page, capture, string)
     return page
 
@@ -92,14 +99,28 @@ def _attention(page: Document, run: str, capture: Capture, string: CapturedStrin
         "of the weight." + (" Each cell is the largest weight in it." if length > EXACT_UP_TO else ""),
     )
     heads = list(_heads(capture))
+    marked = length <= _MARKED
+    page.paragraphs("The true source of every copied token is boxed." if marked else _UNMARKED)
     for layer, head in heads[:MOST_MAPS]:
         crop = Crop(string, layer, head, slice(0, length), slice(0, length))
-        figure = draw(crop, title=run, bins=EXACT_UP_TO if length > EXACT_UP_TO else None)
+        figure = draw(crop, title=run, bins=EXACT_UP_TO if length > EXACT_UP_TO else None, source=marked)
         figure.update_layout(paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=560, width=680)
         page.figure(figure, f"Layer {layer}, head {head}: {_on_source(string, layer, head)}")
     if len(heads) > MOST_MAPS:
         page.subheading("Further heads")
         page.pictures([_picture(string, layer, head) for layer, head in heads[MOST_MAPS:]])
+
+
+def _coordinates(page: Document, capture: Capture, string: CapturedString) -> None:
+    """Where every layer puts the tokens; a scheme without coordinates has none to draw."""
+    placed = [layer for layer in range(capture.n_layers) if string.coords(layer) is not None]
+    if not placed:
+        return
+    page.section("Where tokens stand")
+    for layer in placed:
+        page.subheading(f"Layer {layer}: {scheme_style(capture.rules[layer].scheme).label}")
+        for figure in coordinate_figures(string, layer, str(capture.about.get("separator", "\n"))).values():
+            page.figure(figure.update_layout(height=420), markup_of.unescape(figure.layout.title.text))
 
 
 def _picture(string: CapturedString, layer: int, head: int) -> Picture:

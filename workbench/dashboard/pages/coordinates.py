@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import numpy as np
 from dash import Dash, Output, dcc, html, no_update
 from dash.development.base_component import Component
 
+from workbench.coordinate_views import LINE, OVER, PLACED, RULE, STEPS, coordinate_figures
 from workbench.dashboard import pickers, weights_bar
-from workbench.dashboard.data import Data, token_kinds
+from workbench.dashboard.data import Data
 from workbench.dashboard.pages import coordinates_compare
 from workbench.dashboard.pages.base import Page
 from workbench.dashboard.pages.coordinates_numbers import numbers
@@ -15,15 +15,7 @@ from workbench.dashboard.parts import panel, switch
 from workbench.dashboard.regions import EVERYTHING, follow, memory
 from workbench.dashboard.selection import Selection
 from workbench.dashboard.state import ViewState
-from workbench.figures import (
-    TokenPath,
-    coordinate_path,
-    coordinates_by_index,
-    index_line,
-    learned_steps,
-    scheme_style,
-)
-from workbench.figures.tokens import markup
+from workbench.figures import scheme_style
 
 PATH = "/coordinates"
 _STRING = ("run", "of", "capture", "string", "checkpoint")
@@ -159,64 +151,11 @@ def explain(chosen: Selection) -> str:
 
 def figures(chosen: Selection) -> Component:
     """Return the figures that fit the scheme of the chosen layer."""
-    string, layer = chosen.string, chosen.view.layer
-    names, kinds = string.token_names, token_kinds(string)
-    coords, steps = string.coords(layer), string.steps(layer)
-    rule = np.asarray(string.rule_coords)
-    if coords is None or coords.shape[1] == 1:
-        line = np.arange(len(names)) if coords is None else coords[:, 0]
-        path = TokenPath(names, kinds, np.zeros(len(names)), line)
-        title = "Tokens by index" if coords is None else "Every token's coordinate is its index"
-        value = "token index" if coords is None else "coordinate (tokens)"
-        return html.Div(
-            [_graph("line", index_line(path, title=title, value_name=value), "wide-graph")], className="grid-1"
-        )
-    placed = TokenPath(names, kinds, coords[:, 0], coords[:, 1])
-    by_rule = TokenPath(names, kinds, rule[:, 0], rule[:, 1])
-    by_name = rule_name(chosen)
-    first = coordinate_path(
-        placed,
-        title=path_title(coords, rule, by_name),
-        column_name="p1: column (tokens)",
-        row_name="p2: row",
-        beside=by_rule,
-    )
-    over = coordinates_by_index(placed, rule, title="Column and row over the string", rule_name=by_name)
-    if np.array_equal(coords, rule):
-        graphs = [_graph("path", first, "wide-graph"), _graph("over", over, "wide-graph")]
-    else:
-        second = coordinate_path(
-            by_rule, title=f"Row and column {by_name}", column_name="column (tokens)", row_name="row", beside=placed
-        )
-        graphs = [
-            _graph("path", first),
-            _graph("rule", second),
-            _graph("over", over, "" if steps is not None else "wide-graph"),
-        ]
-    if steps is not None:
-        graphs.append(_graph("steps", learned_steps(placed, steps, title=steps_title(chosen, steps))))
-    return html.Div(graphs, className="grid-2")
-
-
-def rule_name(chosen: Selection) -> str:
-    """Return what rows by rule follow: line breaks, or the separator that replaces them."""
-    separator = chosen.capture.about.get("separator", "\n")
-    return "by line breaks" if separator == "\n" else f"by separator {markup(str(separator))}"
-
-
-def path_title(coords: np.ndarray, rule: np.ndarray, by_name: str) -> str:
-    """Return what the path shows: how far it is from the one by rule, or its size where they agree."""
-    if np.array_equal(coords, rule):
-        return f"{int(coords[:, 0].max()) + 1} rows of up to {int(coords[:, 1].max()) + 1} columns, {by_name}"
-    off = np.abs(coords - rule).max(axis=0)
-    return f"Up to {off[1]:.1f} columns, {off[0]:.1f} rows off those {by_name}"
-
-
-def steps_title(chosen: Selection, steps: np.ndarray) -> str:
-    """Return where the learned gate is lowest: the token that comes closest to starting a new row."""
-    lowest = int(steps[:, 0].argmin())
-    name = chosen.string.token_names[lowest]
-    return f"Learned steps: u is lowest at token {lowest} ({markup(name)}), {steps[lowest, 0]:.2f}"
+    separator = str(chosen.capture.about.get("separator", "\n"))
+    drawn = coordinate_figures(chosen.string, chosen.view.layer, separator)
+    wide = {LINE} if LINE in drawn else {PLACED, OVER} if RULE not in drawn else set() if STEPS in drawn else {OVER}
+    graphs = [_graph(name, figure, "wide-graph" if name in wide else "") for name, figure in drawn.items()]
+    return html.Div(graphs, className="grid-1" if LINE in drawn else "grid-2")
 
 
 def _graph(name: str, figure: Any, extra: str = "") -> Component:

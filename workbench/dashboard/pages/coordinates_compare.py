@@ -9,9 +9,10 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from models.errors import WorkbenchError
+from workbench.coordinate_views import token_kinds
 from workbench.dashboard import pickers
 from workbench.dashboard.comparison import Pair, names, pair_of, second_of
-from workbench.dashboard.data import Data, token_kinds
+from workbench.dashboard.data import Data
 from workbench.dashboard.pages import attention_choices
 from workbench.dashboard.parts import message, panel
 from workbench.dashboard.recaptures import Recapturing
