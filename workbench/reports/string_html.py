@@ -20,8 +20,8 @@ from workbench.views import EXACT_UP_TO, Crop, draw
 MOST_MAPS = 8  # interactive maps on a page, about 350 kB each; further heads are pictures
 _MARKED = 160  # tokens up to which boxes around the true sources leave the weights in them to be seen
 _UNMARKED = (
-    "True sources are not marked, since boxes would hide the weights: they lie on the diagonal that begins where the rows "
-    "of the copy begin."
+    "True sources are not marked, since boxes would hide the weights: they lie on the diagonal that begins where the "
+    "rows of the copy begin."
 )
 _LINE = 64  # tokens of the copy in a line
 _LINES = 32
