@@ -138,12 +138,12 @@ def measure(placed: Placed) -> CoordinateNumbers:
         return CoordinateNumbers(placed.scheme, n, None, None, None, None, None, dict.fromkeys(names, reason))
     reasons = {}
     if placed.steps is None:
-        reasons["saturation"] = f"{placed.scheme} learns no steps: its columns count tokens and have no bound"
+        reasons["saturation"] = "the layer learns no steps: its columns count tokens and have no bound"
     colliding = None
     if placed.frequencies is None or placed.amplitudes is None:
         reasons["collisions"] = (
-            f"nothing is known to turn with the position: {placed.scheme} does not rotate, or the capture does not "
-            f"hold its frequencies (then capture the string again)"
+            "it is not known how queries and keys turn with the position: they do not, or the capture is too old to "
+            "say at which frequencies (then capture the string again)"
         )
     else:
         colliding = collisions(placed.columns[placed.sources], placed.frequencies, placed.amplitudes, gaps=placed.gaps)

@@ -5,8 +5,8 @@ keys are duplicates in a string of zeros and ones, and mass on them says nothing
 hold gives the label; conditions that keep overlapping rules apart are written into both, so order decides nothing for a
 clear head; the last rule has none and takes what no other does. A label's margin is the smallest over its rule's
 conditions of how far the score lies from its threshold, 0 at the threshold and 1 at the best value there is; that of a
-head that fits no rule is how far it is from the nearest one, below 0. A label is certain where nothing within the scores' intervals would change
-it: its own conditions hold throughout, and every rule before it fails throughout.
+head that fits no rule is how far it is from the nearest one, below 0. A label is certain where nothing within the
+scores' intervals would change it: its own conditions hold throughout, and every rule before it fails throughout.
 """
 
 import math
@@ -173,13 +173,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         MIXED,
         (at_least("share.second", 0.15), at_most("share.residual", 0.5)),
-        "None of the above; the shares of at least two pure heads in its pattern are substantial, and together the "
-        "pure heads account for most of it.",
+        "No rule of a pure head fits; the shares of at least two pure heads in its pattern are substantial, and "
+        "together the pure heads account for most of it.",
     ),
     Rule(
         UNCLEAR,
         (),
-        "None of the above: it fits no rule. Never certain.",
+        "It fits no rule. Never certain.",
         beside=("share.second", "share.residual"),
     ),
 )
@@ -253,7 +253,8 @@ def label_head(scores: Mapping[str, Estimates], layer: int, head: int, rules: Se
 
     Args:
         scores: by name.
-        layer, head: which.
+        layer: of the head.
+        head: in its layer.
         rules: in order; the last one has no conditions and takes what no other does.
 
     Raises:

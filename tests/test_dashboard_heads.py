@@ -16,7 +16,6 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.errors import UsageError
 from tests import fake_reports, fake_store
 from tests.test_dashboard import answering, call, hostile, request_for, server_callbacks
 from workbench.dashboard import create_app
@@ -101,8 +100,9 @@ def test_the_newest_report_is_shown_and_others_by_their_step(reports: Reports, f
     assert newest.steps == (500, 300) and newest.content.step == 500
     assert newest.notes == ()
     assert reports.choose(ViewState(run=rope, step=300)).content.heads[0].label == "mixed"
-    with pytest.raises(UsageError, match="500, 300"):
-        reports.choose(ViewState(run=rope, step=77))
+    near = reports.choose(ViewState(run=rope, step=77))
+    assert near.content.step == 300, "the nearest, as other pages may have chosen a step without a report"
+    assert "step 77 has no report" in near.notes[0].lower() and "this one is of step 300" in near.notes[0]
 
 
 def test_without_a_choice_the_page_shows_a_run_that_has_a_report(reports: Reports, filled: tuple[Path, dict]) -> None:
@@ -406,6 +406,19 @@ def test_where_patterns_do_not_tell_the_first_failed_string_opens(data: Data, fi
     found = heads_strongest.Strings(data).of(chosen, ViewState(run=run, step=300))[1, 0]
     assert found.string == 1 and "the first that fails" in found.rule
     assert found.view.step == 300, "going back shows the same report"
+
+
+def test_a_report_of_other_weights_than_the_capture_opens_attention_at_its_own(
+    data: Data, filled: tuple[Path, dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = filled[1]["rope"]
+    chosen = Reports(data).choose(ViewState(run=run, step=300))
+    monkeypatch.setattr(heads_strongest, "captured_step", lambda capture: 500)
+    found = heads_strongest.Strings(data).of(chosen, ViewState(run=run, step=300))[1, 0]
+    assert found.view.checkpoint == 300
+    assert "Captured at step 500, as pictured" in found.rule
+    newest = Reports(data).choose(ViewState(run=run))
+    assert heads_strongest.Strings(data).of(newest, ViewState(run=run))[1, 0].view.checkpoint is None
 
 
 def test_long_strings_are_not_looked_through(

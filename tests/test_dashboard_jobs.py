@@ -401,13 +401,13 @@ def test_buttons_are_what_can_be_done(jobs: Jobs) -> None:
 
     def offered(run_id: str, facts: Facts, *working: Job) -> list[str]:
         shown = json.dumps(runs_table([rows[run_id]], ViewState(), 0.0, {run_id: facts}, working).to_plotly_json(), default=lambda c: c.to_plotly_json())  # fmt: skip  # noqa: E501
-        return [do for do in ("stop", "resume", "heads", "history") if f'"data-do": "{do}"' in shown]
+        return [do for do in ("stop", "resume", "heads", "history", "failures") if f'"data-do": "{do}"' in shown]
 
-    assert offered(ids["rope"], Facts(checkpoints=3)) == ["heads", "history"]
-    assert offered(ids["rope"], Facts(evaluated=False)) == ["resume", "heads"]
+    assert offered(ids["rope"], Facts(checkpoints=3)) == ["heads", "history", "failures"]
+    assert offered(ids["rope"], Facts(evaluated=False)) == ["resume", "heads", "failures"]
     for role in ("killed", "failed"):
         assert offered(ids[role], Facts()) == ["resume"]
-    assert offered(training.folder.name, Facts(checkpoints=2)) == ["heads", "history"], "started elsewhere: no Stop"
+    assert offered(training.folder.name, Facts(checkpoints=2)) == ["heads", "history", "failures"], "elsewhere: no Stop"
     job = Job(
         id="00000000", kind=Kind.TRAIN, subject="auto2d-1l", settings=(), pid=2, birth=0.0, started=0.0,
         run=training.folder.name,

@@ -12,6 +12,7 @@ import pytest
 from dash import Dash
 from flask.testing import FlaskClient
 
+from analyses.decoding import teacher_forced
 from models.errors import UsageError, WorkbenchError
 from models.evaluation import answer, greedy_copy
 from models.tasks import CopyTask
@@ -114,6 +115,35 @@ def test_both_copies_are_those_of_the_model(app: Dash, client: FlaskClient) -> N
     one = show(app, client, "playground-copy.children", "?text=0110101101&mode=free")
     assert [c["children"] for c in cells(one, 1)] == [c["children"] for c in cells(answered, 2)]
     assert cells(one, 2) == []
+
+
+def test_copied_tokens_that_are_fed_otherwise_are_those_that_the_model_reads(app: Dash, client: FlaskClient) -> None:
+    models = models_of(app)
+    live = ready(models, ViewState())
+    plain = show(app, client, "playground-copy.children", "?text=0110101101&mode=forced")
+    assert [cell["children"] for cell in cells(plain, 2)] == list("0110101101"), "what is fed is shown"
+    answered = show(app, client, "playground-copy.children", "?text=0110101101&fed=3:1,4:1")
+    expected = teacher_forced(live.subject.model, CopyTask(live.task).encode(["0110101101"]), {3: 1})
+    names = live.vocabulary.names
+    assert [cell["children"] for cell in cells(answered, 1)] == [names[i] for i in expected.predicted]
+    assert [cell["children"] for cell in cells(answered, 2)] == list("0111101101")
+    assert [k for k, cell in enumerate(cells(answered, 2)) if "changed" in cell["className"]] == [3]
+    assert "fed otherwise at 3:" in text_of(answered) and "Feed the right copy" in text_of(answered)
+    free = show(app, client, "playground-copy.children", "?text=0110101101&fed=3:1&mode=free")
+    assert cells(free, 2) == [] and "fed otherwise" not in text_of(free)
+
+
+def test_what_cannot_be_fed_is_left_out_with_a_note(app: Dash, client: FlaskClient) -> None:
+    chosen = choose(models_of(app), view("?text=0110&fed=1:0,4:0,2:9"))
+    assert chosen.fed == ((1, 0),)
+    assert "left out" in text_of(show(app, client, "playground-bar.children", "?text=0110&fed=9:0"))
+
+
+def test_another_string_forgets_what_was_fed() -> None:
+    fed = ViewState(text="0110", fed=((1, 0),))
+    for changes in ({"text": "0111"}, {"string": 1}, {"seed": 3}, {"run": "other"}):
+        assert fed.change(**changes).fed is None, changes
+    assert fed.change(layer=1, mode="forced", row=5).fed == ((1, 0),)
 
 
 def test_the_captured_string_is_shown_first_and_a_generated_one_on_demand(app: Dash, client: FlaskClient) -> None:

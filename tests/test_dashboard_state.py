@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from workbench.dashboard.beside import Beside
 from workbench.dashboard.pages.attention_map import cells_for, clicked_cell, zoom_of
 from workbench.dashboard.pages.attention_row import around
+from workbench.dashboard.shell import everywhere
 from workbench.dashboard.state import MAX_QUERY, ViewState, Zoom
 
 # ---- the address -----------------------------------------------------------------------------------------------------
@@ -36,6 +37,7 @@ views = st.builds(
     checkpoint=st.none() | counts,
     of=st.none() | ids,
     failing=st.booleans(),
+    fed=st.none() | st.dictionaries(counts, counts, min_size=1, max_size=5).map(lambda fed: tuple(sorted(fed.items()))),
     beside=st.none() | st.builds(Beside, head=st.none() | counts, run=st.none() | ids, checkpoint=st.none() | counts),
 )
 
@@ -65,7 +67,8 @@ def test_unknown_keys_are_ignored_with_a_note() -> None:
 @pytest.mark.parametrize(
     "query",
     ["?layer=x", "?layer=-1", "?layer=1e9", "?run=../etc", "?run=", "?zoom=5-2.0-1", "?zoom=1", "?scale=log",
-     "?source=maybe", "?string=١", "?runs=a,,b", "?row=NaN", "?layer=99999999999999"],
+     "?source=maybe", "?string=١", "?runs=a,,b", "?row=NaN", "?layer=99999999999999", "?fed=",
+     "?fed=3", "?fed=3:x", "?fed=1:0,"],
 )  # fmt: skip
 def test_bad_values_fall_back_to_the_default_with_a_readable_note(query: str) -> None:
     view, notes = ViewState.parse(query)
@@ -175,3 +178,21 @@ def test_jumping_to_a_key_shows_its_cell_and_pins_the_row(length: int, data: st.
     assert zoom.top <= row < zoom.bottom and zoom.left <= key < zoom.right
     assert zoom.bottom - zoom.top == zoom.right - zoom.left == min(64, length)
     assert (view.row, view.tab) == (row, "map")
+
+
+@pytest.mark.parametrize(
+    ("path", "view", "step"),
+    [
+        ("/attention", ViewState(checkpoint=300), 300),
+        ("/attention", ViewState(step=300), None),
+        ("/playground", ViewState(step=300), 300),
+        ("/heads", ViewState(checkpoint=300), None),
+        ("/heads", ViewState(checkpoint=300, step=0), 0),
+        ("/runs", ViewState(checkpoint=300), 300),
+        ("/runs", ViewState(step=300), 300),
+        ("/", ViewState(), None),
+    ],
+)
+def test_the_weights_of_a_page_are_meant_on_all_of_them(path: str, view: ViewState, step: int | None) -> None:
+    taken = everywhere(view, path)
+    assert (taken.step, taken.checkpoint) == (step, step)

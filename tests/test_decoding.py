@@ -73,6 +73,32 @@ def test_teacher_forced_is_what_evaluation_scores() -> None:
     assert np.array_equal(decoded.string.head(1, 0).row(20), read.head(1, 0).row(20))
 
 
+@pytest.mark.parametrize("positions", ['"rope", "auto2d"', '"rope2d"'])
+def test_a_token_that_is_fed_otherwise_changes_what_follows_it_and_nothing_before(positions: str) -> None:
+    model, task = random_model(positions)
+    batch = task.encode(["0110100110"])
+    right, wrong = teacher_forced(model, batch), teacher_forced(model, batch, {4: 0, 7: 1})
+    fed = right.string.tokens.copy()
+    first = right.rows[0] + 1
+    assert fed[first + 4] == 1 and fed[first + 7] == 1, "one is wrong, one is the right token after all"
+    fed[first + 4] = 0
+    assert wrong.string.tokens.tolist() == fed.tolist()
+    assert wrong.targets.tolist() == right.targets.tolist(), "what would be right is what the string says"
+    with torch.inference_mode():
+        probabilities = model(torch.from_numpy(fed)[None])[0].softmax(-1)[torch.from_numpy(wrong.rows)].numpy()
+    assert np.allclose(wrong.confidence, probabilities.max(-1), atol=1e-5)
+    assert np.array_equal(wrong.confidence[:5], right.confidence[:5]), "row 5 is the first that reads it"
+    assert not np.allclose(wrong.right_probability[5:], right.right_probability[5:], atol=1e-6)
+    assert batch.tokens[0].tolist() == right.string.tokens.tolist(), "the batch is not changed"
+
+
+@pytest.mark.parametrize("fed", [{10: 0}, {-1: 0}, {0: 2}, {0: -1}])
+def test_a_token_cannot_be_fed_outside_the_copy_or_the_alphabet(fed: dict[int, int]) -> None:
+    model, task = random_model('"rope"')
+    with pytest.raises(UsageError, match="index from 0 to 9 and a token from 0 to 1"):
+        teacher_forced(model, task.encode(["0110100110"]), fed)
+
+
 def test_an_exact_model_copies_alike_both_ways() -> None:
     name = next(name for name in CONSTRUCTIONS if CONSTRUCTIONS[name].marks)
     construction = CONSTRUCTIONS[name]

@@ -3,6 +3,7 @@
 The browser (assets/numbers.js) asks when the table is opened, and again whenever its figure is drawn anew.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from workbench.dashboard.parts import message, table
 from workbench.dashboard.state import ViewState
 
 MOST_ROWS = 200
+_ATTRIBUTES = {"className": "class", "tabIndex": "tabindex", "colSpan": "colspan"}  # as HTML calls them
 
 
 def numbers_of(name: str) -> Component:
@@ -40,9 +42,30 @@ def register_numbers(app: Dash, name: str, render: Callable[[ViewState], Any]) -
             raise PreventUpdate
         view, _ = ViewState.parse(query)
         try:
-            return render(view)
+            return plain(render(view))
         except Exception as error:
             return message(error)
+
+
+def plain(shown: Component) -> Component:
+    """Return one component that assets/numbers.js fills with the elements of `shown`, which have no callbacks.
+
+    Dash asks every component of a page at every change whether it concerns it: a table of a thousand cells made all
+    that followed, the next table included, wait for seconds.
+    """
+    return html.Div(className="plain", **{"data-plain": json.dumps(_element(shown), ensure_ascii=False)})
+
+
+def _element(shown: Any) -> Any:
+    """Return text, a list, or {"tag": ..., "attributes": ..., "children": ...} of an element."""
+    if isinstance(shown, list | tuple):
+        return [_element(part) for part in shown]
+    if not isinstance(shown, Component):
+        return "" if shown is None else str(shown)
+    written = shown.to_plotly_json()
+    props = {_ATTRIBUTES.get(name, name): value for name, value in written["props"].items() if name != "children"}
+    children = _element(written["props"].get("children"))
+    return {"tag": written["type"].lower(), "attributes": props, "children": children}
 
 
 def at_most(count: int, rows: int = MOST_ROWS) -> np.ndarray:

@@ -26,7 +26,7 @@ _NAMED = ("run", "of", "capture", "string", "checkpoint")  # what decides whethe
 def pickers(page: str, *more: Component) -> list[Component]:
     """Return the controls, and `more` below them; `page` is the prefix of their ids."""
     return [
-        memory(f"{page}-choices"),
+        memory(f"{page}-choices", quiet=True),
         memory(f"{page}-strings"),
         dcc.Store(id=f"{page}-set"),
         dcc.Store(id=f"{page}-go"),
@@ -67,6 +67,7 @@ def register(app: Dash, data: Data, page: str, path: str) -> None:
         ],
         ("run", "of", "capture"),
         render_choices,
+        quiet=True,
     )
 
     # What the server set and what a person chose both arrive as a new value: they differ by what `-set` remembers.
@@ -114,9 +115,25 @@ def register(app: Dash, data: Data, page: str, path: str) -> None:
         render_state,
         stamp=lambda view: waiting(data, view),
         tick=waits,
+        quiet=True,
     )
 
     follow(app, f"{page}-strings", [Output(f"{page}-strings", "children")], EVERYTHING, render_strings, tick=waits)
+    app.clientside_callback(
+        ClientsideFunction("workbench", "rest"),
+        Output(waits, "disabled"),
+        Input(f"{page}-ready", "data"),
+        Input(waits, "n_intervals"),
+        prevent_initial_call=True,
+    )
+
+
+def ready_of(page: str) -> Output:
+    """Return what a page tells whether there is nothing to wait for; the interval beats once more and then rests.
+
+    Once more, since of regions that ask at one beat the first may still be told to wait and the last that all is ready.
+    """
+    return Output(f"{page}-ready", "data")
 
 
 def tick_of(page: str) -> str:
@@ -129,7 +146,11 @@ def columns(page: str, *parts: Component, below: Sequence[Component] = ()) -> Co
     side = panel(None, *pickers(page, *below), className="side")
     state = html.Section(id=f"{page}-state", className="panel state")
     waits = dcc.Interval(id=tick_of(page), interval=_LOOK_AGAIN, disabled=True)
-    return html.Div([memory(f"{page}-state"), waits, side, state, *parts], id=f"{page}-columns", className="columns")
+    return html.Div(
+        [memory(f"{page}-state", quiet=True), dcc.Store(id=f"{page}-ready"), waits, side, state, *parts],
+        id=f"{page}-columns",
+        className="columns",
+    )
 
 
 def selected(data: Data, view: ViewState) -> Selection:

@@ -1,12 +1,13 @@
 """Regions: parts of a page that follow the view in the address, each redrawn only when something it shows changed."""
 
-import html
+import json
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import fields as fields_of
+from html import escape
 from typing import Any
 
-from dash import Dash, Input, Output, State, dcc, no_update
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -24,9 +25,15 @@ class Told(Exception):
     """Another region shows what is wrong; this one stays empty."""
 
 
-def memory(region: str) -> Component:
-    """Return the invisible component that remembers what a region shows; the page's layout must hold it."""
-    return dcc.Store(id=f"{region}-shows")
+def memory(region: str, *, quiet: bool = False) -> Component:
+    """Return the invisible component that remembers what a region shows; the page's layout must hold it.
+
+    Args:
+        region: its name.
+        quiet: as `follow` is told.
+    """
+    shows = dcc.Store(id=f"{region}-shows")
+    return html.Div([shows, dcc.Store(id=f"{region}-asked")], hidden=True) if quiet else shows
 
 
 def follow(
@@ -39,7 +46,8 @@ def follow(
     stamp: Callable[[ViewState], str] | None = None,
     tick: str | Sequence[str] = (),
     also: Input | None = None,
-    patch: Callable[[ViewState, set[str]], Sequence[Any] | None] | None = None,
+    patch: Callable[..., Sequence[Any] | None] | None = None,
+    quiet: bool = False,
 ) -> None:
     """Keep `outputs` equal to `render(view)`.
 
@@ -52,17 +60,30 @@ def follow(
         stamp: what else decides the result (state of files); a changed stamp redraws.
         tick: id of a dcc.Interval at which the stamp is looked at again, or of several.
         also: a whole number that the browser measured, or None; `render` gets it as its second argument.
-        patch: given the view and which fields changed, a cheaper update, or None where everything must be redrawn.
+        patch: given the view, which fields changed and what `also` measured, a cheaper update, or None where everything
+            must be redrawn.
+        quiet: the browser asks only when one of `fields` changes in the address, or at a tick: for regions that most
+            changes leave as they are. `memory` must be told the same.
     """
     require_known(fields)
     more = [Input(name, "n_intervals") for name in ((tick,) if isinstance(tick, str) else tick)]
     more += [also] if also else []
+    told = Input(f"{region}-asked", "data") if quiet else ADDRESS
+    states = [*([State("url", "search")] if quiet else []), State(f"{region}-shows", "data")]
+    if quiet:
+        app.clientside_callback(
+            f"(search, asked) => dash_clientside.workbench.part(search, asked, {json.dumps(fields)})",
+            Output(f"{region}-asked", "data"),
+            ADDRESS,
+            State(f"{region}-asked", "data"),
+        )
 
-    @app.callback(*outputs, Output(f"{region}-shows", "data"), ADDRESS, *more, State(f"{region}-shows", "data"))
-    def update(query: Any, *values: Any) -> tuple[Any, ...]:
-        view, _ = ViewState.parse(query)
+    @app.callback(*outputs, Output(f"{region}-shows", "data"), told, *more, *states)
+    def update(first: Any, *values: Any) -> tuple[Any, ...]:
+        view, _ = ViewState.parse(values[-2] if quiet else first)
         before = values[-1] if isinstance(values[-1], dict) else {}
-        measured = [values[-2] if type(values[-2]) is int else None] if also else []
+        pixels = values[len(more) - 1] if also else None
+        measured = [pixels if type(pixels) is int else None] if also else []
         now = {"view": view.query(fields), "stamp": stamp(view) if stamp else "", "measured": measured}
         if before == now:
             raise PreventUpdate
@@ -70,7 +91,7 @@ def follow(
         if patch and same and not before.get("failed"):
             shown, _ = ViewState.parse(before.get("view"))
             changed = {name for name in fields if getattr(shown, name) != getattr(view, name)}
-            patched = patch(view, changed)
+            patched = patch(view, changed, *measured)
             if patched is not None:
                 return (*patched, now)
         try:
@@ -99,4 +120,4 @@ def _explained(error: Exception, outputs: Sequence[Output]) -> list[Any]:
 
 def as_markup(text: str) -> str:
     """Return a message as plotly text: escaped, broken into lines."""
-    return "<br>".join(html.escape(line) for line in textwrap.wrap(text, 70))
+    return "<br>".join(escape(line) for line in textwrap.wrap(text, 70))

@@ -7,6 +7,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from workbench.dashboard.data import Data
+from workbench.dashboard.numbers import plain
 from workbench.dashboard.pages.base import Page
 from workbench.dashboard.parts import link, panel
 from workbench.dashboard.shortcuts import shortcut_table
@@ -14,12 +15,16 @@ from workbench.dashboard.state import ViewState
 
 NAME = "Copy Workbench"
 HELP = "/help"
+# Pages that name weights by a step of captured strings, and by one of reports and models.
+_BY_CHECKPOINT = ("/attention", "/coordinates")
+_BY_STEP = ("/heads", "/failures", "/playground", "/intervene")
 
 
 def index_page() -> str:
     """Return the HTML page that Dash fills.
 
-    The theme is set before anything is painted, and Plotly is fetched at once, not when the first graph is met.
+    The theme is set before anything is painted. Plotly is fetched at once, not when the first graph is met; as a
+    prefetch, of which a browser does not complain on pages that draw none.
     """
     return """<!DOCTYPE html>
 <html lang="en">
@@ -36,7 +41,7 @@ def index_page() -> str:
   document.documentElement.dataset.theme = kept || (dark ? "dark" : "light");
 })();
 </script>
-<link rel="preload" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
+<link rel="prefetch" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
 {%css%}
 </head>
 <body>
@@ -92,7 +97,7 @@ def keys_list() -> Component:
     return html.Dialog(
         [
             html.Div([html.H2("Keys of this page", id="keys-title"), close], className="row-head"),
-            shortcut_table(where=False),
+            plain(shortcut_table(where=False)),
             more,
         ],
         id="keys-list",
@@ -113,6 +118,7 @@ def register(app: Dash, data: Data, pages: Sequence[Page]) -> None:
     def navigate(path: Any, query: Any) -> tuple[list[Component], list[Component]]:
         view, notes = ViewState.parse(query)
         current = page_at(pages, path)
+        view = everywhere(view, path)
         links = [
             link(page.title, page.path + view.query(), **({"aria-current": "page"} if page is current else {}))
             for page in pages
@@ -130,6 +136,13 @@ def register(app: Dash, data: Data, pages: Sequence[Page]) -> None:
         Input("nav", "children"),
         State("url", "pathname"),
     )
+
+
+def everywhere(view: ViewState, path: Any) -> ViewState:
+    """Return the view that other pages take over from the page at an address: its weights are meant on all of them."""
+    by_step = path in _BY_STEP or (path not in _BY_CHECKPOINT and view.checkpoint is None)
+    step = view.step if by_step else view.checkpoint
+    return view.change(step=step, checkpoint=step)
 
 
 def page_at(pages: Sequence[Page], path: Any) -> Page | None:

@@ -1,7 +1,7 @@
 """The keys of the dashboard: one list, which the Help page prints and from which `?` shows those of the open page.
 
-A key follows a link that names it in `aria-keyshortcuts` (assets/workbench.js), so a page has the keys whose links it
-shows; `here` says where the other ones work. A new key is one entry below.
+A key follows a link that names it in `aria-keyshortcuts` (assets/workbench.js; `m` presses a button, compare.js), so a
+page has the keys whose controls it shows; `here` says where the other ones work. A new key is one entry below.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Shortcut:
     Attributes:
         keys: as the browser names them, "ArrowLeft".
         does: what happens, in a line.
-        here: CSS selector of what is on a page where they work; None for a link of one of these keys.
+        here: CSS selector of what is on a page where they work; None for a control that names one of these keys.
         where: the same in words, for the Help page.
     """
 

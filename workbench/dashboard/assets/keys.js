@@ -2,13 +2,20 @@
 (function () {
   "use strict";
 
-  // Which keys work is decided by what the open page shows, when the list is opened.
-  function openKeys() {
-    var list = document.getElementById("keys-list");
-    if (!list || list.open) { return; }
+  // Which keys work is decided by what the open page shows, also of what is drawn while the list is open.
+  function sort(list) {
     list.querySelectorAll("tr[data-here]").forEach(function (row) {
       row.hidden = !document.querySelector(row.dataset.here);
     });
+  }
+
+  function openKeys() {
+    var list = document.getElementById("keys-list"), page = document.getElementById("page");
+    if (!list || !page || list.open) { return; }
+    sort(list);
+    var drawn = new MutationObserver(function () { sort(list); });
+    drawn.observe(page, { subtree: true, childList: true, attributes: true, attributeFilter: ["aria-keyshortcuts"] });
+    list.addEventListener("close", function () { drawn.disconnect(); }, { once: true });
     list.showModal();  // keeps the focus inside, closes by Escape, gives the focus back
   }
 

@@ -133,9 +133,24 @@
     document.querySelectorAll("#playground-grid .cell[data-shown]").forEach(function (cell) {
       if (cell.dataset.at !== at) { cell.removeAttribute("data-shown"); }
     });
-    document.querySelectorAll('#playground-grid .cell[data-at="' + at + '"]').forEach(function (cell) {
-      cell.dataset.shown = "true";
-    });
+    var cells = document.querySelectorAll('#playground-grid .cell[data-at="' + at + '"]');
+    cells.forEach(function (cell) { cell.dataset.shown = "true"; });
+    if (cells.length) { reveal(cells[0], at); }
+  }
+
+  var revealed = null;
+
+  // A query that nobody pointed at, as the first error of a long string, is scrolled to: once, not against the reader.
+  function reveal(cell, at) {
+    var text = document.getElementById("playground-text"), area = cell.closest(".copy-area");
+    var what = at + " " + (text ? text.value : "");
+    if (what === revealed || !area) { return; }
+    revealed = what;
+    if (area.matches(":hover") || area.contains(document.activeElement)) { return; }
+    var seen = area.getBoundingClientRect(), box = cell.closest(".col").getBoundingClientRect();
+    if (box.top < seen.top || box.bottom > seen.bottom) {
+      area.scrollTop += box.top - seen.top - (seen.height - box.height) / 2;
+    }
   }
 
   var AGAIN = 300;  // milliseconds between looks for a model

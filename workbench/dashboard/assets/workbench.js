@@ -11,13 +11,17 @@
     try { localStorage.setItem(THEME, name); } catch (error) { /* private window: kept until it closes */ }
   }
 
+  // The page is not there yet when the browser looks for what "#help-words" names: it is looked for once it is.
+  var named = window.location.hash.slice(1);
+
   // A link inside the dashboard changes the address and tells dcc.Location, as going back would; the page stays.
   function go(there) {
     var here = window.location.pathname + window.location.search;
     if (there === here) { return; }
+    named = there.split("#")[1] || "";
     window.history.pushState({}, "", there);
     window.dispatchEvent(new PopStateEvent("popstate"));
-    if (there.split("?")[0] !== here.split("?")[0]) { window.scrollTo(0, 0); }
+    if (there.split(/[?#]/)[0] !== here.split("?")[0]) { window.scrollTo(0, 0); }
   }
 
   function follow(event) {
@@ -56,15 +60,47 @@
   var FIELDS = "input, textarea, select, iframe, [contenteditable], [role=listbox], [role=option], [role=combobox], " +
     "[role=menu], [role=dialog], dialog, .dash-dropdown, .dash-dropdown-content";
 
+  function keyed() { return Array.from(document.querySelectorAll("a[aria-keyshortcuts]")); }
+
+  function keyOf(link) { return link.getAttribute("aria-keyshortcuts"); }
+
+  // Whether the grid of heads still stands around the head before: its keys would lead to neighbours of that one.
+  function isBehind() {
+    var open = document.querySelector("a.thumbnail[aria-current]");
+    if (!open) { return false; }
+    var there = new URL(open.href).searchParams, here = new URLSearchParams(window.location.search);
+    return ["layer", "head"].some(function (name) { return (there.get(name) || "0") !== (here.get(name) || "0"); });
+  }
+
+  var LATEST = 600;  // milliseconds that a key waits for the grid at most
+  var waiting = null;
+
+  function press() {
+    clearTimeout(waiting && waiting.timer);
+    var key = waiting && waiting.key;
+    waiting = null;
+    var follows = keyed().find(function (link) { return keyOf(link) === key; });
+    if (follows) { follows.click(); }
+  }
+
   function followKey(event) {
     if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) { return; }
     if (event.target.closest && event.target.closest(FIELDS)) { return; }
-    var keyed = Array.from(document.querySelectorAll("a[aria-keyshortcuts]"));
-    var follows = keyed.find(function (link) { return link.getAttribute("aria-keyshortcuts") === event.key; });
-    var arrows = keyed.some(function (link) { return link.getAttribute("aria-keyshortcuts").indexOf("Arrow") === 0; });
+    var links = keyed(), arrow = event.key.indexOf("Arrow") === 0;
+    var arrows = arrow && links.some(function (link) { return keyOf(link).indexOf("Arrow") === 0; });
     // At an edge, where a key leads nowhere, it must not scroll the page either.
-    if (follows || (arrows && event.key.indexOf("Arrow") === 0)) { event.preventDefault(); }
-    if (follows) { follows.click(); }
+    if (!arrows && !links.some(function (link) { return keyOf(link) === event.key; })) { return; }
+    event.preventDefault();
+    clearTimeout(waiting && waiting.timer);
+    waiting = { key: event.key, timer: setTimeout(press, LATEST) };
+    if (!arrows || !isBehind()) { press(); }
+  }
+
+  function reachNamed() {
+    var there = named && document.getElementById(named);
+    if (!there) { return; }
+    named = "";
+    window.location.replace(window.location.href);  // as a link to it would: scrolls, and :target holds
   }
 
   document.addEventListener("keydown", followKey);
@@ -129,19 +165,27 @@
     document.querySelectorAll("button.dash-dropdown[tabindex='-1']").forEach(function (choice) { choice.tabIndex = 0; });
   }
 
-  new MutationObserver(function () { pump(); watchMap(); watchSize(); reachChoices(); }).observe(document.documentElement, {
-    subtree: true, childList: true, attributes: true, attributeFilter: ["data-src"]
+  new MutationObserver(function () {
+    pump();
+    watchMap();
+    watchSize();
+    reachChoices();
+    reachNamed();
+    if (waiting && !isBehind()) { press(); }
+  }).observe(document.documentElement, {
+    subtree: true, childList: true, attributes: true, attributeFilter: ["data-src", "aria-current"]
   });
 
   // How many cells a side the map has room for, in steps that a small change of the window does not leave.
-  var STEP = 32, AROUND = 150;
+  // Before it is drawn, what its axes, their labels, title and bar take is to come.
+  var STEP = 32, ACROSS = 142, DOWN = 108;
 
   function room() {
     var plot = document.querySelector("#attention-map .js-plotly-plot"), map = document.querySelector(".map");
     var cells = plot && plot.data && plot.data.length ? plot.querySelector(".nsewdrag") : null;
     var box = (cells || map || document.body).getBoundingClientRect();
     if (!box.width) { return null; }
-    var side = Math.min(box.width, box.height) - (cells ? 0 : AROUND);  // without cells, axes and bar are to come
+    var side = Math.min(box.width - (cells ? 0 : ACROSS), box.height - (cells ? 0 : DOWN));
     return Math.max(STEP, Math.floor(side / STEP) * STEP);
   }
 
@@ -197,6 +241,16 @@
       return window.dash_clientside.no_update;
     },
 
+    // What an address says of some fields; told only when that changes, so that a region is asked for by its own alone.
+    part: function (search, asked, fields) {
+      var query = new URLSearchParams(search || ""), own = new URLSearchParams();
+      fields.forEach(function (name) {
+        query.getAll(name).forEach(function (value) { own.append(name, value); });
+      });
+      var now = own.toString();
+      return now === asked ? window.dash_clientside.no_update : now;
+    },
+
     // The selected row of a table is scrolled into its box, below the headings; the page stays where it is.
     reveal: function () {
       requestAnimationFrame(function () {
@@ -209,6 +263,14 @@
         if (above < 0) { box.scrollTop += above; } else if (below > 0) { box.scrollTop += below; }
       });
       return window.dash_clientside.no_update;
+    },
+
+    // Whether the interval rests at which a page looks if something is ready: from the beat after it was told so.
+    rest: function (ready) {
+      var beats = window.dash_clientside.callback_context.triggered.some(function (from) {
+        return from.prop_id.slice(-12) === ".n_intervals";
+      });
+      return !ready ? false : beats ? true : window.dash_clientside.no_update;
     },
 
     go: function (there) {

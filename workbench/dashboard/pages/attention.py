@@ -42,13 +42,14 @@ _ROW_CONFIG = {"displaylogo": False, "displayModeBar": False}
 _KEPT = "kept"
 _LOOK_AGAIN = 400  # milliseconds, while an overview is computed
 _RESTYLED = {"row", "scale", "palette", "source"}
+_HEAD = {"layer", "head"}
 _STRING = ("run", "of", "capture", "string", "checkpoint")
 _SHOWN_BY_MAP = (*_STRING, "layer", "head", "zoom", "beside", *sorted(_RESTYLED))
 
 
 def layout() -> Component:
     """Return the skeleton of the page."""
-    regions = ("around", "map", "tokens", "row")
+    regions = ("around", "map", "row")
     heads = html.Div(id="attention-heads", className="heads-area")
     graph = dcc.Graph(id="attention-map", config=_CONFIG, className="graph", figure=empty_figure(""))
     middle = [
@@ -80,6 +81,7 @@ def layout() -> Component:
     return html.Div(
         [
             *(memory(f"attention-{region}") for region in regions),
+            memory("attention-tokens", quiet=True),
             *(dcc.Store(id=f"attention-{name}") for name in names),
             *(
                 dcc.Interval(id=f"attention-{name}-tick", interval=_LOOK_AGAIN, disabled=True)
@@ -141,7 +143,7 @@ def register(app: Dash, data: Data) -> None:
             Output("attention-map-tab", "hidden"),
             Output("attention-heads-tick", "disabled"),
             Output("attention-weights", "children"),
-            Output(waits, "disabled"),
+            pickers.ready_of("attention"),
         ],
         EVERYTHING,
         render_around,
@@ -161,10 +163,16 @@ def register(app: Dash, data: Data) -> None:
         edges = attention_map.cell_edges(cells)
         return figure, edges, [], True, attention_numbers.map_said(chosen)
 
-    def restyle(view: ViewState, changed: set[str]) -> tuple[Any, ...] | None:
-        if changed - _RESTYLED or map_stamp(view) != _KEPT:
+    def restyle(view: ViewState, changed: set[str], pixels: int | None) -> tuple[Any, ...] | None:
+        if changed - _RESTYLED - _HEAD or map_stamp(view) != _KEPT:
             return None
-        return attention_map.restyled(select(data, view)), *(no_update,) * 4
+        chosen = select(data, view)
+        figure = attention_map.restyled(chosen)
+        if not changed & _HEAD:
+            return figure, *(no_update,) * 4
+        cells = attention_map.map_view(data, chosen, attention_map.cells_for(pixels))
+        attention_map.recelled(figure, chosen, cells, short=view.beside is not None)
+        return figure, no_update, no_update, no_update, attention_numbers.map_said(chosen)
 
     follow(
         app,
@@ -190,6 +198,7 @@ def register(app: Dash, data: Data) -> None:
         _STRING,
         lambda view: (attention_map.readable_tokens(pickers.selected(data, view)),),
         tick=waits,
+        quiet=True,
     )
 
     def render_row(view: ViewState) -> tuple[Any, ...]:

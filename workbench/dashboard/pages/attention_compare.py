@@ -16,8 +16,9 @@ from models.errors import WorkbenchError
 from workbench.dashboard.comparison import Pair, mean_moved, most_moved, names, pair_of, second_of, subtracted
 from workbench.dashboard.data import Data
 from workbench.dashboard.guard import message_of
+from workbench.dashboard.numbers import numbers_of, register_numbers
 from workbench.dashboard.overviews import Pending
-from workbench.dashboard.pages import attention_choices, attention_map
+from workbench.dashboard.pages import attention_choices, attention_map, attention_numbers
 from workbench.dashboard.pages.heads_parts import as_table
 from workbench.dashboard.parts import message, panel, token
 from workbench.dashboard.pickers import selected
@@ -54,15 +55,27 @@ def skeleton(config: dict[str, Any]) -> list[Component]:
         panel(
             None,
             html.Div(id="compare-said", className="compare-said"),
-            html.Div(second, className="map"),
+            html.Figure(
+                [
+                    html.Figcaption(id="compare-map-said", className="unseen"),
+                    html.Div(second, className="map"),
+                    numbers_of("compare-map"),
+                ],
+                className="compared",
+            ),
             id="attention-second",
             className="second",
         ),
         panel(
             None,
-            html.Div(id="compare-finding", className="compare-said"),
-            html.Div(minus, className="map"),
-            html.Div(id="compare-table"),
+            html.Figure(
+                [
+                    html.Figcaption(id="compare-finding", className="compare-said"),
+                    html.Div(minus, className="map"),
+                    html.Div(id="compare-table"),
+                ],
+                className="compared",
+            ),
             id="attention-difference",
             className="minus",
         ),
@@ -107,7 +120,7 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
             waits = isinstance(error, Recapturing)
             said = html.P(f"{error} …", role="status") if waits else message(error)
             alone = attention_choices.bar(data, view, path, first, None)
-            return alone, said, nothing, [], nothing, [], not waits
+            return alone, said, nothing, [], nothing, [], not waits, ""
         choices = attention_choices.bar(data, view, path, first, pair)
         said = html.P(["Second: ", html.B(names(pair)[1]), *_copied(pair)])
         try:
@@ -115,14 +128,15 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
             second = attention_map.map_figure(pair.second, view_of_second, short=True)
             found = subtracted(data, pair, cells)
         except Pending as pending:
-            return choices, said, empty_figure(as_markup(str(pending))), [], nothing, [], False
+            return choices, said, empty_figure(as_markup(str(pending))), [], nothing, [], False, ""
         except WorkbenchError as error:
-            return choices, said, empty_figure(as_markup(message_of(error))), [], nothing, [], True
+            return choices, said, empty_figure(as_markup(message_of(error))), [], nothing, [], True, ""
         return (
             choices, said, second, finding(pair, found), difference_figure(pair, found), moved_table(pair, found), True,
+            attention_numbers.map_said(pair.second),
         )  # fmt: skip
 
-    def patch(view: ViewState, changed: set[str]) -> tuple[Any, ...] | None:
+    def patch(view: ViewState, changed: set[str], pixels: int | None) -> tuple[Any, ...] | None:
         if changed & _DRAWN:
             return None
         try:
@@ -132,7 +146,7 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
         outlined = Patch()
         outlined["layout"]["shapes"] = pinned_shapes(pair.first.row)
         choices = attention_choices.bar(data, view, path, pair.first, pair)
-        return choices, no_update, outlined, no_update, outlined, no_update, no_update
+        return choices, no_update, outlined, no_update, outlined, *(no_update,) * 3
 
     follow(
         app,
@@ -145,6 +159,7 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
             Output("compare-difference", "figure"),
             Output("compare-table", "children"),
             Output("compare-tick", "disabled"),
+            Output("compare-map-said", "children"),
         ],
         EVERYTHING,
         render,
@@ -153,6 +168,8 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
         also=Input("attention-pixels", "data"),
         patch=patch,
     )
+
+    register_numbers(app, "compare-map", lambda view: attention_numbers.map_table(pair_of(data, view).second))
 
     for graph in ("compare-map", "compare-difference"):
 

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
 
+from workbench.dashboard.numbers import plain
 from workbench.dashboard.pages.maximise import maximise
 from workbench.dashboard.parts import link, table, token
 from workbench.dashboard.selection import Selection
@@ -85,7 +86,7 @@ def key_table(chosen: Selection, view: ViewState, path: str, keys: np.ndarray, w
     listing = table(_COLUMNS, rows, f"Keys that query {row} attends to most", className="keys")
     rest = 1.0 - float(weights.sum())
     share = html.P(f"All other keys together: {weight_text(max(0.0, rest))}", className="quiet rest")
-    return html.Div([listing, share], className="scroll keys-scroll")
+    return html.Div(plain(html.Div([listing, share])), className="scroll keys-scroll")
 
 
 def around(view: ViewState, row: int, key: int, length: int) -> ViewState:

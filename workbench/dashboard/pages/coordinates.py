@@ -81,7 +81,7 @@ def register(app: Dash, data: Data) -> None:
             Output("coordinates-layers", "children"),
             Output("coordinates-weights", "children"),
             Output("coordinates-second", "children"),
-            Output(waits, "disabled"),
+            pickers.ready_of("coordinates"),
         ],
         EVERYTHING,
         render_layers,

@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 from workbench.dashboard.live_models import LiveModels
 from workbench.dashboard.pages import failures_table, failures_work
 from workbench.dashboard.pages.failures_captured import Captured, attention_view
+from workbench.dashboard.pages.failures_edits import longest
 from workbench.dashboard.pages.failures_evidence import evidence
 from workbench.dashboard.pages.failures_grid import MOST_WHOLE, grid, legend, segments
 from workbench.dashboard.pages.failures_reports import PATH, Chosen
@@ -65,7 +66,10 @@ def case(
 def evidence_of(chosen: Chosen, captured: Captured) -> list[Component]:
     """Return the lower part of the panel."""
     found = captured.find(chosen)
-    return evidence(chosen, None if found is None else attention_view(chosen, found))
+    if chosen.failure is None:
+        return []
+    runs = typed_view(chosen, chosen.tokens) if len(chosen.tokens) <= longest(chosen) else None
+    return evidence(chosen, None if found is None else attention_view(chosen, found), runs)
 
 
 def _whole(chosen: Chosen, view: ViewState) -> list[Any]:

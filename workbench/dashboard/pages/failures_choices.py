@@ -12,6 +12,7 @@ from workbench.dashboard.data import Data
 from workbench.dashboard.pages.failures_edits import edited_tokens
 from workbench.dashboard.pages.failures_reports import PATH, Reports
 from workbench.dashboard.pages.failures_table import filters
+from workbench.dashboard.pages.heads_reports import shown_step
 from workbench.dashboard.pages.playground_strings import write_tokens
 from workbench.dashboard.regions import follow, memory
 from workbench.dashboard.state import ViewState
@@ -122,7 +123,7 @@ def values_of(data: Data, reports: Reports, view: ViewState) -> dict[str, tuple[
         steps = reports.steps(run.id)
         newest = [f"step {step:,}" + (" · newest" if step == steps[0] and len(steps) > 1 else "") for step in steps]
         options = [{"label": label, "value": step} for label, step in zip(newest, steps, strict=True)]
-        values["step"] = (options, steps[0] if steps and view.step is None else view.step)
+        values["step"] = (options, shown_step(steps, view.step) if steps else view.step)
         chosen = reports.choose(view)
         confirmed = None if view.confirmed is None else "on" if view.confirmed else "off"
         shown = (view.cause, confirmed, view.failed_distribution, view.failed_length)

@@ -25,8 +25,14 @@ _KINDS = {
 _VERDICTS = {"confirmed": "is-yes", "unconfirmed": "is-unsure", "refuted": "is-no"}
 
 
-def evidence(chosen: Chosen, attention: ViewState | None) -> list[Component]:
-    """Return what the report holds of the selected failure beside the string; `attention`: of its captured string."""
+def evidence(chosen: Chosen, attention: ViewState | None, runs: ViewState | None) -> list[Component]:
+    """Return what the report holds of the selected failure beside the string.
+
+    Args:
+        chosen: the failure.
+        attention: the view of its captured string, None where it is not captured.
+        runs: the view of pages that run a model on it, None where it is too long for them.
+    """
     failure = chosen.failure
     if failure is None:
         return []
@@ -37,7 +43,7 @@ def evidence(chosen: Chosen, attention: ViewState | None) -> list[Component]:
     parts.append(html.P(looked(failure)))
     parts += [html.P(line) for line in outside(failure)]
     parts.append(html.P([html.B("Then, left to itself: "), aftermath_text(failure.aftermath, failure), "."]))
-    return parts + heads(chosen, attention)
+    return parts + heads(chosen, attention, runs)
 
 
 def trials(failure: FailureContent) -> list[Component]:
@@ -118,15 +124,15 @@ def outside(failure: FailureContent) -> list[str]:
     return lines
 
 
-def heads(chosen: Chosen, attention: ViewState | None) -> list[Component]:
-    """Return what every head did at the failed row, where the report looked inside."""
+def heads(chosen: Chosen, attention: ViewState | None, runs: ViewState | None) -> list[Component]:
+    """Return what every head did at the failed row, where the report looked inside; see `evidence`."""
     failure = chosen.failure
     assert failure is not None
     if failure.anatomy is None:
         said = "Heads: the report looks inside the first few failures of each cause, and not inside this one."
         return [html.P(said, className="quiet")]
     try:
-        shown = _heads_table(chosen, failure, failure.anatomy, attention)
+        shown = _heads_table(chosen, failure, failure.anatomy, attention, runs)
         broken = _stripes(failure.anatomy.get("stripes", []), chosen.content.trained[1])
     except (KeyError, TypeError, ValueError, AttributeError):
         return [html.P("What this report holds of the heads could not be read; make it again.", className="quiet")]
@@ -135,7 +141,11 @@ def heads(chosen: Chosen, attention: ViewState | None) -> list[Component]:
 
 
 def _heads_table(
-    chosen: Chosen, failure: FailureContent, anatomy: Mapping[str, Any], attention: ViewState | None
+    chosen: Chosen,
+    failure: FailureContent,
+    anatomy: Mapping[str, Any],
+    attention: ViewState | None,
+    runs: ViewState | None,
 ) -> Component:
     columns = [
         ("Head", ""),
@@ -143,11 +153,16 @@ def _heads_table(
         ("Would copy", ""),
         (f"To {visible_text(failure.right)}", "number"),
         (f"To {visible_text(failure.predicted)}", "number"),
+        ("", ""),
     ]
     rows = []
     for head in anatomy["heads"]:
         layer, number = int(head["layer"]), int(head["head"])
         name: Any = f"{layer}.{number}"
+        without: Any = ""
+        if runs is not None and min(layer, number) >= 0:
+            there = runs.change(heads=((layer, number),), layer=layer, head=number)
+            without = link("ablate", "/intervene" + there.query(), title=f"Intervene: this string without head {name}")
         if attention is not None and min(layer, number) >= 0:
             there = attention.change(layer=layer, head=number, row=chosen.row)
             name = link(name, "/attention" + there.query(), title=f"Head {name} at the failed row, in Attention")
@@ -158,9 +173,11 @@ def _heads_table(
                 token(str(head["copied"])) if head["copied"] else "–",
                 f"{float(head['to_right']):+.2f}",
                 f"{float(head['to_predicted']):+.2f}",
+                without,
             ]
         )
-    return table(columns, rows, "Attention of each head by kind of key, and what it adds to the two logits")
+    return table(columns, rows, "Attention of each head by kind of key, and what it adds to the two logits",
+                 className="failed-heads")  # fmt: skip
 
 
 def _stripes(stripes: Sequence[Mapping[str, Any]], trained: int) -> str:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from models.errors import UsageError, WorkbenchError
+from models.errors import WorkbenchError
 from workbench.content.failures import FailureContent, FailuresContent
 from workbench.dashboard.caching import Cache
 from workbench.dashboard.data import Data, RunRow, stamp_of
+from workbench.dashboard.pages.heads_reports import shown_step
 from workbench.dashboard.parts import Nothing
 from workbench.dashboard.selection import choose_run
 from workbench.dashboard.state import ViewState
@@ -175,7 +176,7 @@ class Reports:
 
         Raises:
             Nothing: the run keeps no report, or a damaged one; says which command changes that.
-            UsageError, WorkbenchError: what is named is not there, or damaged.
+            UsageError, WorkbenchError: the run is not there, or damaged.
         """
         run = self.choose_run(view)
         steps = self.steps(run.id)
@@ -185,13 +186,13 @@ class Reports:
                 f"failed copy, with a counterfactual and its control",
                 self.command(run.id),
             )
-        step = steps[0] if view.step is None else view.step
-        if step not in steps:
-            known = ", ".join(map(str, steps))
-            raise UsageError(f"run {run.id} keeps no report on its failures at step {step}; there are some for {known}")
+        step = shown_step(steps, view.step)
         content = self.content(run.id, step)
         notes: list[str] = []
-        if step == steps[0] and run.step > step:
+        if view.step not in (None, step):
+            made = f"workbench failures {run.id}@{view.step}"
+            notes.append(f"Step {view.step:,} has no report yet ({made} makes it); this one is of step {step:,}.")
+        elif step == steps[0] and run.step > step:
             notes.append(f"The run is at step {run.step:,} by now; this report is of step {step:,}.")
         listed = listed_failures(content, view)
         selected = view.failure

@@ -9,7 +9,7 @@ from dash.exceptions import PreventUpdate
 from models.errors import WorkbenchError
 from workbench.dashboard.data import Data
 from workbench.dashboard.pages.heads_parts import PATH
-from workbench.dashboard.pages.heads_reports import Chosen, Reports, shares
+from workbench.dashboard.pages.heads_reports import Chosen, Reports, shares, shown_step
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.regions import follow, memory
 from workbench.dashboard.state import ViewState
@@ -43,7 +43,7 @@ def register(app: Dash, data: Data, reports: Reports) -> None:
             return runs, view.run, [], None, [], None, {"run": view.run}
         newest = [f"step {step:,}" + (" · newest" if step == steps[0] and len(steps) > 1 else "") for step in steps]
         options = [{"label": label, "value": step} for label, step in zip(newest, steps, strict=True)]
-        set_now = {"run": run.id, "step": steps[0] if steps and view.step is None else view.step}
+        set_now = {"run": run.id, "step": shown_step(steps, view.step) if steps else view.step}
         try:
             chosen = reports.choose(view)
         except WorkbenchError:

@@ -26,6 +26,7 @@ from workbench.dashboard.parts import link, table
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ViewState
 from workbench.figures.heads import effect_bars, effect_of, share_bars
+from workbench.reports import keep
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 _LEAST_SHARE = 0.02  # smaller ones are named together
@@ -35,11 +36,12 @@ def evidence(data: Data, chosen: Chosen, view: ViewState, strongest: Strongest) 
     """Return everything that is known of the selected head."""
     head = chosen.head
     said, look = verdict(head)
+    has_failures = bool(keep.kept_failures_steps(data.opened(chosen.run.id)))
     doubts = [html.Li(visible_text(doubt)) for doubt in head.doubts]
     return html.Div(
         [
             _heading(chosen, view),
-            html.Div([*_picture(data, strongest, head), _role(chosen, strongest)], className="role"),
+            html.Div([*_picture(data, strongest, head), _role(chosen, strongest, has_failures)], className="role"),
             *([html.Ul(doubts, className="doubts", **{"aria-label": "Doubts"})] if doubts else []),
             html.H2("Evidence"),
             _deciding(head),
@@ -94,8 +96,22 @@ def _heading(chosen: Chosen, view: ViewState) -> Component:
     )
 
 
-def _role(chosen: Chosen, strongest: Strongest) -> Component:
-    """What a head of this label does, and the way to where it is seen."""
+def _ways(chosen: Chosen, strongest: Strongest, has_failures: bool) -> list[Component]:
+    """The ways to where the head is seen, where it is taken away, and to the copies that fail."""
+    name, view = f"{chosen.head.layer}.{chosen.head.head}", strongest.view
+    without = view.change(heads=((chosen.head.layer, chosen.head.head),))
+    made = [
+        link("Open in Attention", "/attention" + view.query(), className="button", id="heads-open"),
+        link("Intervene", "/intervene" + without.query(), className="button", title=f"Run this string without {name}"),
+    ]
+    if has_failures:
+        title = "Strings of this run that are copied wrongly, and what every head does at the failed row"
+        made.append(link("Failures", "/failures" + view.query(), className="button", title=title))
+    return made
+
+
+def _role(chosen: Chosen, strongest: Strongest, has_failures: bool) -> Component:
+    """What a head of this label does, and the ways on from here."""
     head = chosen.head
     rule = next((rule for rule in chosen.content.rules if rule.label == kind_of(head.label)[0]), None)
     built = [html.P(f"It was built as {visible_text(head.expected)}.")] if head.expected else []
@@ -103,7 +119,7 @@ def _role(chosen: Chosen, strongest: Strongest) -> Component:
         [
             html.P(visible_text(rule.sentence) if rule else "The report says nothing more of this label."),
             *built,
-            link("Open in Attention", "/attention" + strongest.view.query(), className="button", id="heads-open"),
+            html.Div(_ways(chosen, strongest, has_failures), className="ways"),
             html.P(visible_text(strongest.rule), className="quiet"),
         ],
         className="role-said",

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from models.errors import UsageError, WorkbenchError
+from models.errors import WorkbenchError
 from workbench.content.heads import HeadContent, HeadsContent, HistoryContent
 from workbench.dashboard.caching import Cache
 from workbench.dashboard.data import Data, RunRow, stamp_of
@@ -141,7 +141,7 @@ class Reports:
 
         Raises:
             Nothing: the run keeps no report, or a damaged one; says which command changes that.
-            UsageError, WorkbenchError: what is named is not there, or damaged.
+            UsageError, WorkbenchError: the run is not there, or damaged.
         """
         run = self.choose_run(view)
         steps = self.steps(run.id)
@@ -151,13 +151,13 @@ class Reports:
                 f"its label, and what interventions say of it",
                 self.command(run.id),
             )
-        step = steps[0] if view.step is None else view.step
-        if step not in steps:
-            known = ", ".join(map(str, steps))
-            raise UsageError(f"run {run.id} keeps no report on its heads at step {step}; there are some for {known}")
+        step = shown_step(steps, view.step)
         content = self.heads(run.id, step)
         notes: list[str] = []
-        if step == steps[0] and run.step > step:
+        if view.step not in (None, step):
+            made = f"workbench heads {run.id}@{view.step}"
+            notes.append(f"Step {view.step:,} has no report yet ({made} makes it); this one is of step {step:,}.")
+        elif step == steps[0] and run.step > step:
             notes.append(f"The run is at step {run.step:,} by now; this report is of step {step:,}.")
         counts = counts_of(content.heads)
         layer = min(view.layer, len(counts) - 1)
@@ -172,6 +172,11 @@ class Reports:
         chosen = replace(view, run=run.id, step=step, layer=layer, head=head, score=score)
         at = next(one for one in content.heads if (one.layer, one.head) == (layer, head))
         return Chosen(chosen, run, steps, content, at, tuple(notes))
+
+
+def shown_step(steps: Sequence[int], asked: int | None) -> int:
+    """The step whose report is shown, of those there are, newest first: the one that is asked for, else the nearest."""
+    return steps[0] if asked is None else min(steps, key=lambda step: abs(step - asked))
 
 
 def counts_of(heads: Sequence[HeadContent]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from workbench.dashboard.caching import Cache
 from workbench.dashboard.data import Data, stamp_of
 from workbench.dashboard.pages.heads_reports import Chosen
 from workbench.dashboard.pickers import visible_text
-from workbench.dashboard.selection import choose_capture, failed_first
+from workbench.dashboard.selection import captured_step, choose_capture, failed_first
 from workbench.dashboard.state import ViewState
 
 LOOKED_THROUGH = 60_000  # tokens times heads of a capture: what is read while a page waits
@@ -101,9 +101,14 @@ class Strings:
             (capture.folder, stamp_of(capture.folder / ABOUT_FILE), labels),
             lambda: {at: _strongest(self.data, capture, order, head) for at, head in heads.items()},
         )
-        made = {}
+        made, step = {}, chosen.content.step
+        captured_at = captured_step(capture)
+        if captured_at not in (None, step):  # the report is of other weights than the picture
+            view = replace(view, checkpoint=step)
         for at, head in heads.items():
             string, rule = _told(capture_id, capture, order, head.label, found[at])
+            if captured_at not in (None, step):
+                rule += f" Captured at step {captured_at:,}, as pictured; Attention shows it at step {step:,}."
             made[at] = Strongest(_at(view, at, string), capture_id, string, rule)
         return made
 

@@ -15,14 +15,14 @@ from workbench.dashboard.pages.intervene_outcome import COMPANIONS, Done, takes_
 from workbench.dashboard.pages.intervene_tables import effect_table, margins_table, strings_table, tokens
 from workbench.dashboard.pages.intervene_what import what
 from workbench.dashboard.pages.playground_strings import OF_STRINGS, Chosen, follow_live, length_of, settings_of
-from workbench.dashboard.parts import panel
+from workbench.dashboard.parts import link, panel
 from workbench.dashboard.regions import EVERYTHING, memory
 from workbench.figures import empty_figure
 from workbench.figures.intervene import logit_differences
 
 PATH = "/intervene"
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "showTips": False}
-_OF_OUTCOME = (*OF_STRINGS, "count", "heads", "way", "keys", "how")
+_OF_OUTCOME = (*OF_STRINGS, "count", "heads", "way", "keys", "how", "layer", "head")
 
 
 def layout() -> Component:
@@ -92,13 +92,22 @@ def outcome(models: LiveModels, chosen: Chosen) -> tuple[Any, ...]:
     started = time.perf_counter()
     done = intervene_outcome.run(models, chosen)
     if done is None:
-        said = "Tick at least one head above: what it does to the copy is shown here."
-        return html.Div(html.P(said), className="empty"), "", empty_figure(""), "", [], [], ""
+        return start(chosen), "", empty_figure(""), "", [], [], ""
     milliseconds = (time.perf_counter() - started) * 1000
     said, figure = finding(done), logit_differences(done.margins)
     shown = strings_table(done) if done.batch else tokens(done, chosen)
     effect = [*heading(done, chosen, milliseconds), effect_table(done)]
     return effect, said, figure, said, margins_table(done), shown, done.code
+
+
+def start(chosen: Chosen) -> Component:
+    """Return what to do first, and the shortest way: the head that other pages show."""
+    view = chosen.view
+    name = f"{view.layer}.{view.head}"
+    to = PATH + view.change(heads=((view.layer, view.head),)).query()
+    said = "Tick at least one head above: what it does to the copy is shown here."
+    begin = link(f"Tick head {name}", to, className="button", title="The head that other pages show")
+    return html.Div([html.P(said), begin], className="empty")
 
 
 def heading(done: Done, chosen: Chosen, milliseconds: float) -> list[Component]:

@@ -222,10 +222,10 @@ def finding(query: Query) -> str:
     view = query.chosen.view
     weights = query.weights(view.head)
     best = int(weights.argmax())
-    top = f"most on key {best}, {weights[best]:.2f}"
-    if query.source < 0:
-        return f"Head {view.layer}.{view.head} from query {query.row}: {top}"
-    return f"Head {view.layer}.{view.head} from query {query.row}: {weights[query.source]:.2f} on its source, {top}"
+    which = "its source, key" if best == query.source else "key"
+    top = f"most on {which} {best}, {weights[best]:.2f}"
+    rest = f"{weights[query.source]:.2f} on its source, " if query.source not in (-1, best) else ""
+    return f"Head {view.layer}.{view.head} from query {query.row}: {rest}{top}"
 
 
 def keys_table(query: Query) -> Component:

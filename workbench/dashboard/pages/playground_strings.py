@@ -95,7 +95,7 @@ def _fed(
     fed = tuple((index, token) for index, token in there if token != tokens[index])
     if len(there) == len(asked):
         return fed, ()
-    return fed, ("Some of what is to be fed names no place of this string or no token of its alphabet; it is left out.",)
+    return fed, ("What is to be fed at places, or with tokens, that this string does not have is left out.",)
 
 
 def _string(models: LiveModels, run: RunRow, live: Live, view: ViewState) -> tuple[str, tuple[int, ...], str]:

@@ -43,7 +43,7 @@ _COLUMNS = (
     ("Steps", "number"),
     ("Exact match", "number"),
     ("Age", "number roomy"),
-    ("Do", "do"),
+    ("Measure, train", "do"),
     ("Look at", "look-at"),
 )
 
@@ -152,7 +152,7 @@ def _cells(row: RunRow, view: ViewState, now: float, facts: Facts, jobs: Sequenc
     heads = " + ".join(map(str, row.heads)) if len(row.heads) <= 4 else f"{len(row.heads)} × {row.heads[0]}"
     return [
         tick,
-        html.Bdi(row.id, className="id"),
+        _name(row, view, facts),
         status,
         row.recipe,
         swatch(row.scheme) if row.scheme else "–",
@@ -163,6 +163,20 @@ def _cells(row: RunRow, view: ViewState, now: float, facts: Facts, jobs: Sequenc
         html.Span(_buttons(row, facts, [job for job in jobs if not job.outcome]), className="buttons"),
         _links(row, view, facts, jobs),
     ]
+
+
+def _has_weights(row: RunRow, facts: Facts) -> bool:
+    return row.status is Status.FINISHED or facts.checkpoints > 0
+
+
+def _name(row: RunRow, view: ViewState, facts: Facts) -> Component:
+    """Return the run's name, which opens it where there is most of it to be seen."""
+    there, name = view.change(run=row.id).query(), html.Bdi(row.id, className="id")
+    if row.captures:
+        return link(name, "/attention" + there, title="Open in Attention")
+    if _has_weights(row, facts):
+        return link(name, "/playground" + there, title="Open in Playground")
+    return name
 
 
 def _buttons(row: RunRow, facts: Facts, working: Sequence[Job]) -> list[Component]:
@@ -180,12 +194,15 @@ def _buttons(row: RunRow, facts: Facts, working: Sequence[Job]) -> list[Componen
         title = "Measure its exact match at all lengths"
         made.append(button("Evaluate", "resume", row.id, title, f"Evaluate {row.id}"))
     measured = {job.kind for job in working}
-    if (row.status is Status.FINISHED or facts.checkpoints) and Kind.HEADS not in measured:
+    if _has_weights(row, facts) and Kind.HEADS not in measured:
         title = "Measure what each head is: workbench heads RUN"
         made.append(button("Heads", "heads", row.id, title, f"Measure the heads of {row.id}"))
     if facts.checkpoints > 1 and Kind.HISTORY not in measured:
         title = f"Follow its heads over {facts.checkpoints} checkpoints: workbench heads RUN --checkpoints"
         made.append(button("History", "history", row.id, title, f"Follow the heads of {row.id} over its checkpoints"))
+    if _has_weights(row, facts) and Kind.FAILURES not in measured:
+        title = "Explain every failed copy: workbench failures RUN"
+        made.append(button("Failures", "failures", row.id, title, f"Explain the failures of {row.id}"))
     return made
 
 
@@ -205,10 +222,12 @@ def _links(row: RunRow, view: ViewState, facts: Facts, jobs: Sequence[Job]) -> C
         links.append(link("coordinates", "/coordinates" + there.query()))
     if facts.report:
         links.append(link("heads", "/heads" + there.query(), title="what each head is"))
-    if facts.history:
+    elif facts.history:
         links.append(link("history", "/heads" + there.change(pane="history").query(), title="how its heads formed"))
     if facts.failures:
         links.append(link("failures", "/failures" + there.query(), title="why each failed copy fails"))
+    if not links and _has_weights(row, facts):
+        links.append(link("playground", "/playground" + there.query(), title="how it copies a string of one's own"))
     if not links:
         return html.Span("no captures yet", className="quiet")
     parted = [part for one in links for part in (" · ", one)][1:]

@@ -159,6 +159,7 @@ def actions(jobs: Jobs) -> dict[str, Callable[[str], str]]:
         "resume": lambda run: "Starting: " + jobs.resume(run).title,
         "heads": lambda run: "Starting: " + jobs.measure(run, Kind.HEADS).title,
         "history": lambda run: "Starting: " + jobs.measure(run, Kind.HISTORY).title,
+        "failures": lambda run: "Starting: " + jobs.measure(run, Kind.FAILURES).title,
     }
 
 
