@@ -125,6 +125,17 @@ def test_a_folder_that_holds_something_is_left_alone(
     assert [file.name for file in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
 
 
+def test_the_folder_one_stands_in_and_one_name_for_two_things_are_refused(
+    workbench: Workbench, store: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, ids = store
+    monkeypatch.chdir(tmp_path)
+    for words, said in ((("--out", "."), "name a new one"), (("--out", "site", "--json", "site"), "give another file")):
+        code, _, err = workbench("export", ids["rope"], "--store", root, *words)
+        assert code == 2 and said in err and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failure_half_way_leaves_nothing(
     workbench: Workbench, store: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,3 +72,18 @@ def test_schemas_are_published(workbench: Workbench) -> None:
     for report in ("failures", "failures-comparison"):
         code, out, _ = workbench("schema", report)
         assert code == 0 and json.loads(out)["properties"].keys() >= {"format", "about"}
+
+
+def test_a_quick_look_does_not_take_the_place_of_a_fuller_report(workbench: Workbench, own_store: Path) -> None:
+    run = Store(own_store).open("latest")
+    quick = ("failures", run.id, "--store", own_store, "--lengths", "8", "--distributions", "uniform", "--most", 0)
+    assert workbench(*quick, "--strings", 4)[0] == 0
+    assert keep.kept_failures(run, run.step).strings == 4
+    code, _, err = workbench(*quick, "--strings", 2)
+    assert code == 0 and "has a report of 4 strings" in err
+    assert keep.kept_failures(run, run.step).strings == 4
+
+
+def test_an_absurd_length_of_the_law_is_refused(workbench: Workbench, own_store: Path) -> None:
+    code, _, err = workbench("failures", "latest", "--store", own_store, "--law-length", 99_999_999_999)
+    assert code == 2 and "--law-length" in err

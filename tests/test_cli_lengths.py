@@ -63,6 +63,7 @@ def test_an_interruption_writes_what_is_done(
         (("latest", "--strings", "0"), "strings"),
         (("latest", "--plot", "lengths.pdf"), "give one of png, svg"),
         (("latest", "--plot", "/nowhere/lengths.svg"), "no folder"),
+        (("latest", "--plot", "one.svg", "--out", "one.svg"), "given for two files"),
         (("latest", "--out", "/nowhere/lengths.html"), "no folder"),
         (("latest", "--device", "quantum"), "unknown device"),
     ],

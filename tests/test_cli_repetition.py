@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,6 +86,8 @@ def test_what_cannot_be_measured_is_said(workbench: Workbench, tmp_path: Path, m
         (("--file", tmp_path), "that is a folder"),
         (("--file", tmp_path / "large"), "at most 1,000,000"),
         (("--text", "012", "--alphabet", 2), "3 different tokens"),
+        (("--text", "01", "--alphabet", 10**20), "--alphabet"),
+        (("--text", "01", "--period", 10**400, "--flip", 0.5), "--period"),
         (("--text", "01", "--period", 4), "give both or neither"),
         (("--text", "01", "--flip", "nan", "--period", 4), "--flip"),
         (("--text", "01", "--positions"), "give --json PATH"),
@@ -94,6 +97,14 @@ def test_what_cannot_be_measured_is_said(workbench: Workbench, tmp_path: Path, m
         assert code == 2 and out == "" and said in err and err.count("\n") == 1, words
     code, _, err = workbench("repetition", "--file", tmp_path / "nowhere")
     assert code == 1 and "nowhere" in err
+
+
+def test_a_file_whose_name_is_no_text_is_measured(workbench: Workbench, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"name\xff")
+    path.write_text("0101")
+    assert workbench("repetition", "--file", path, "--json", tmp_path / "out.json")[0] == 0
+    (string,) = json.loads((tmp_path / "out.json").read_text())["strings"]
+    assert string["name"].endswith("name\\udcff")
 
 
 def test_the_schema_is_published(workbench: Workbench) -> None:

@@ -210,6 +210,14 @@ def test_failures_beyond_the_most_are_counted_and_shown_as_unexplained(subject: 
     assert heights == pytest.approx([1 / 3, 2 / 3])
 
 
+def test_a_distribution_without_failures_keeps_its_panel(content: FailuresContent) -> None:
+    one = content.groups[0]
+    copied = one.model_copy(update={"distribution": "copied", "failed": 0, "explained": 0, "exact_match": 1.0})
+    failed = one.model_copy(update={"failed": one.strings, "explained": 0, "exact_match": 0.0})
+    drawn = {trace.xaxis or "x" for trace in cause_bars([copied, failed], []).data}
+    assert drawn == {"x", "x2"}  # an axis without a trace is not drawn, and its title falls onto another
+
+
 def test_seeds_of_one_kind_are_summarised(content: FailuresContent, faultless: FailuresContent) -> None:
     better = content.model_copy(
         update={

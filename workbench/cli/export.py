@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from models.errors import UsageError
 from workbench.cli.options import JsonOption, RunArgument, StoreOption
 from workbench.cli.output import Output
 from workbench.files import bytes_text
@@ -25,11 +26,20 @@ def export(
 ) -> None:
     """Write the pages of a run as static HTML that opens anywhere: send the folder, open index.html."""
     output = Output(json)
+    if not out.name:
+        raise UsageError(
+            f"--out {out}: a folder that is stood in cannot be replaced; name a new one, as in --out pages"
+        )
+    if json is not None and json != "-" and Path(json).absolute() == out.absolute():
+        raise UsageError(f"--json {json}: that is the folder of the pages; give another file, or - for stdout")
     folder = Store(store)
     found = folder.open(run)
     from workbench.reports.site import INDEX, write_site
 
-    with Bar(output.progress, f"exporting {found.id}", _PERCENT) as bar:
+    with (
+        output.interruptible("nothing was written"),
+        Bar(output.progress, f"exporting {found.id}", _PERCENT) as bar,
+    ):
         site = write_site(
             folder, found, out, strings=strings, progress=lambda share, what: bar.update(share * _PERCENT, what)
         )

@@ -10,11 +10,13 @@ from models.errors import UsageError, WorkbenchError
 from workbench.cli.heads import known_distributions, require_files, single_lengths
 from workbench.cli.options import DeviceOption, JsonOption, OutOption, StoreOption, SubjectsArgument
 from workbench.cli.output import Output
+from workbench.content.failures import FailuresContent
 from workbench.files import write_text
 from workbench.progress import Bar
-from workbench.runs import Store
+from workbench.runs import Run, Store
 
 _PERCENT = 100
+_LONGEST_LAW = 100_000
 
 
 def failures(
@@ -56,8 +58,11 @@ def failures(
     require_files(out, csv, json)
     from analyses.law import SHORTEST
 
-    if law_length is not None and law_length < SHORTEST:
-        raise UsageError(f"--law-length {law_length}: a block must repeat within the string; give at least {SHORTEST}")
+    if law_length is not None and not SHORTEST <= law_length <= _LONGEST_LAW:
+        raise UsageError(
+            f"--law-length {law_length}: a block must repeat within the string, and many of them are read; give at least "
+            f"{SHORTEST} and at most {_LONGEST_LAW:,}"
+        )
     options: dict[str, Any] = {
         "lengths": None if lengths is None else single_lengths(lengths),
         "distributions": None if distributions is None else known_distributions(distributions),
@@ -66,7 +71,8 @@ def failures(
         "law_length": law_length,
         "seed": seed,
     }
-    _reports(output, Store(store), list(dict.fromkeys(subjects)), checkpoint or [None], device, options, out, csv)
+    with output.interruptible("no file was written"):
+        _reports(output, Store(store), list(dict.fromkeys(subjects)), checkpoint or [None], device, options, out, csv)
 
 
 def _reports(
@@ -80,7 +86,7 @@ def _reports(
     csv: Path | None,
 ) -> None:
     """Explain every subject at every checkpoint; one gives a report, several a comparison of theirs."""
-    from workbench.reports import failures_comparison, failures_html, failures_kinds, failures_text, keep
+    from workbench.reports import failures_comparison, failures_html, failures_kinds, failures_text
     from workbench.reports.failures import explain
     from workbench.subjects import load_subject
 
@@ -96,10 +102,7 @@ def _reports(
         contents.append(content)
         output.line(failures_text.markdown(content))
         if subject.run is not None:
-            try:
-                keep.keep_failures(subject.run, content)
-            except WorkbenchError as error:
-                output.remark(f"not kept for the dashboard: {error}")
+            _keep(output, subject.run, content)
     if csv is not None:
         write_text(csv, failures_text.comma_separated(contents))
     if len(contents) == 1:
@@ -112,6 +115,26 @@ def _reports(
     if out is not None:
         write_text(out, failures_comparison.render(compared))
     output.json(compared.model_dump(mode="json"))
+
+
+def _keep(output: Output, run: Run, content: FailuresContent) -> None:
+    """Keep a report for the dashboard, unless the run has one of that step that rests on more strings."""
+    from workbench.reports import keep
+
+    try:
+        earlier = keep.kept_failures(run, content.step).strings if content.step in keep.kept_failures_steps(run) else 0
+    except WorkbenchError:  # damaged: this one takes its place
+        earlier = 0
+    if earlier > content.strings:
+        output.remark(
+            f"not kept for the dashboard, which has a report of {earlier:,} strings of this step; this one is of "
+            f"{content.strings:,}"
+        )
+        return
+    try:
+        keep.keep_failures(run, content)
+    except WorkbenchError as error:
+        output.remark(f"not kept for the dashboard: {error}")
 
 
 def _on(bar: Bar) -> Callable[[float, str], None]:

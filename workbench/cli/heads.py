@@ -10,7 +10,7 @@ from models.errors import UsageError, WorkbenchError
 from workbench.cli.evaluation import parse_lengths
 from workbench.cli.options import DeviceOption, JsonOption, OutOption, StoreOption, SubjectsArgument
 from workbench.cli.output import Output, require_writable
-from workbench.content import HistoryContent, schema
+from workbench.content import SCHEMAS, HistoryContent, schema
 from workbench.files import write_text
 from workbench.progress import Bar
 from workbench.runs import Store
@@ -52,12 +52,13 @@ def heads(
         "seed": seed,
     }
     folder = Store(store)
-    if checkpoints:
-        if len(subjects) != 1:
-            raise UsageError(f"--checkpoints follows one run, {len(subjects)} subjects were given")
-        _history(output, folder, subjects[0], device, options, out, csv)
-        return
-    _reports(output, folder, list(dict.fromkeys(subjects)), device, options, out, csv)
+    if checkpoints and len(subjects) != 1:
+        raise UsageError(f"--checkpoints follows one run, {len(subjects)} subjects were given")
+    with output.interruptible("no file was written"):
+        if checkpoints:
+            _history(output, folder, subjects[0], device, options, out, csv)
+        else:
+            _reports(output, folder, list(dict.fromkeys(subjects)), device, options, out, csv)
 
 
 def _reports(
@@ -143,7 +144,7 @@ def schema_of(
         str,
         typer.Argument(
             metavar="REPORT",
-            help="heads, heads-comparison, heads-history, failures, failures-comparison or lengths.",
+            help=f"One of {', '.join(SCHEMAS)}.",
         ),
     ],
     json: JsonOption = "-",

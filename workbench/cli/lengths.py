@@ -54,6 +54,9 @@ def lengths(
         if plot.suffix.lower().removeprefix(".") not in FORMATS:
             raise UsageError(f"--plot {plot}: the ending says what is drawn; give one of {', '.join(FORMATS)}")
         require_writable(f"--plot {plot}", plot)
+        others = (out, csv, None if json in (None, "-") else Path(json))
+        if any(other is not None and other.absolute() == plot.absolute() for other in others):
+            raise UsageError(f"--plot {plot} was given for two files; name a file for each")
     intervals = None if lengths is None else parse_lengths(lengths)
     names = None if distributions is None else known_distributions(distributions)
     from workbench.figures.lengths import PANEL

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -61,11 +62,22 @@ class Output:
         """Write `value` where `--json` said, if it was given; NaN is not written but null."""
         if self._json_path is None:
             return
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        # A terminal that is not UTF-8 gets escapes, which are the same JSON.
+        escaped = self._json_path == "-" and (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        text = json.dumps(value, indent=2, ensure_ascii=escaped, allow_nan=False) + "\n"
         if self._json_path == "-":
             sys.stdout.write(text)
         else:
             write_text(Path(self._json_path), text)
+
+    @contextmanager
+    def interruptible(self, left: str) -> Iterator[None]:
+        """Say, where the block is stopped by Ctrl-C, what is left behind."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.remark(f"interrupted: {left}")
+            raise
 
 
 def require_writable(option: str, path: Path, advice: str = "; give a file") -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.content.repetition import StringRepetition
 
 _MOST = 1_000_000  # characters: about ten seconds and a gigabyte
+_LARGEST_ALPHABET = 2**31 - 1
 _NAMED = 24
 _PER_TABLE = 6
 
@@ -35,10 +36,12 @@ def repetition(
     ] = None,
     alphabet: Annotated[
         int | None,
-        typer.Option(help="Different tokens there are.  [default: those that occur, at least 2]", min=1),
+        typer.Option(
+            help="Different tokens there are.  [default: those that occur, at least 2]", min=1, max=_LARGEST_ALPHABET
+        ),
     ] = None,
     period: Annotated[
-        int | None, typer.Option(help="Tokens in the block that the string repeats, for survival.", min=1)
+        int | None, typer.Option(help="Tokens in the block that the string repeats, for survival.", min=1, max=_MOST)
     ] = None,
     flip: Annotated[
         float | None, typer.Option(help="Probability with which each token was changed.", min=0, max=1)
@@ -57,7 +60,7 @@ def repetition(
     if (file or []).count("-") > 1:
         raise UsageError("--file - was given twice, and stdin can be read once")
     strings = [(_short(value), value, f"--text {value!r}") for value in text or []]
-    strings += [("stdin" if path == "-" else path, _read(path), f"--file {path}") for path in file or []]
+    strings += [("stdin" if path == "-" else _named(path), _read(path), f"--file {path}") for path in file or []]
     if not strings:
         raise UsageError("no string was given; give --text STRING, or --file PATH (- for stdin)")
     for _, value, option in strings:
@@ -131,6 +134,11 @@ def _beginning(path: Path) -> bytes:
         raise UsageError(f"--file {path}: that is a folder; give a text file, or - for stdin")
     with open(path, "rb") as opened:
         return opened.read(4 * _MOST + 2)
+
+
+def _named(path: str) -> str:
+    """Return a path as text that any encoding of Unicode can write: bytes that are no UTF-8 are escaped."""
+    return path.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _short(text: str) -> str:

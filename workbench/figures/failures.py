@@ -70,6 +70,11 @@ def cause_bars(groups: Sequence[GroupContent], failures: Sequence[FailureContent
                 col=column,
             )
             shown = True
+    for column, name in enumerate(names, start=1):
+        if not any(group.failed for group in groups if group.distribution == name):
+            # A panel without a trace is not drawn at all, and its title falls onto another.
+            places = list(range(len(lengths)))
+            figure.add_bar(x=places, y=[0] * len(places), showlegend=False, hoverinfo="skip", row=1, col=column)
     ticks = {"tickvals": list(range(len(lengths))), "ticktext": [f"{n:,}" for n in lengths]}
     settings: dict[str, Any] = {}
     for i, name in enumerate(names):

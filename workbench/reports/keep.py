@@ -14,7 +14,7 @@ from workbench.content.base import Content
 from workbench.content.failures import FailuresContent
 from workbench.content.heads import HeadsContent, HistoryContent
 from workbench.files import reporting, write_text
-from workbench.runs import Run
+from workbench.runs import Run, Store
 
 C = TypeVar("C", bound=Content)
 
@@ -66,18 +66,18 @@ def kept_failures_steps(run: Run) -> list[int]:
 
 def kept_heads(run: Run, step: int) -> HeadsContent:
     """The report kept for a step; WorkbenchError where there is none or it is damaged."""
-    return _read(heads_file(run, step), HeadsContent, f"workbench heads {run.id}")
+    return _read(heads_file(run, step), HeadsContent, run, f"workbench heads {run.id}")
 
 
 def kept_failures(run: Run, step: int) -> FailuresContent:
     """The report on the failures at a step; WorkbenchError where there is none or it is damaged."""
-    return _read(failures_file(run, step), FailuresContent, f"workbench failures {run.id} --checkpoint {step}")
+    return _read(failures_file(run, step), FailuresContent, run, f"workbench failures {run.id} --checkpoint {step}")
 
 
 def kept_history(run: Run) -> HistoryContent | None:
     """The report over checkpoints, None where there is none; WorkbenchError where it is damaged."""
     path = history_file(run)
-    return _read(path, HistoryContent, f"workbench heads {run.id} --checkpoints") if path.is_file() else None
+    return _read(path, HistoryContent, run, f"workbench heads {run.id} --checkpoints") if path.is_file() else None
 
 
 def _steps(run: Run, pattern: re.Pattern[str]) -> list[int]:
@@ -95,10 +95,13 @@ def _write(path: Path, content: Content) -> Path:
     return path
 
 
-def _read(path: Path, kind: type[C], command: str) -> C:
+def _read(path: Path, kind: type[C], run: Run, command: str) -> C:
     with reporting(f"read {path}"):
         text = path.read_bytes()
     try:
         return kind.model_validate_json(text)
     except ValidationError:
-        raise WorkbenchError(f"{path} is damaged or of another version; make it again with: {command}") from None
+        option = Store(run.path.parent).option
+        raise WorkbenchError(
+            f"{path} is damaged or of another version; make it again with: {command}{option}"
+        ) from None
