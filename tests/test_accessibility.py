@@ -24,21 +24,39 @@ pytestmark = pytest.mark.browser
 
 LABELS = [["locator", "look-back(1)"], ["aligned"]]
 PAINTED = 200  # milliseconds without a change, after which a page is done
-# What a page is opened with so that it has content, where the newest run has none of it.
+# What a page is opened with so that it has content.
 VIEWS = {
+    "/attention": "?run={rope}",
     "/heads": "?run={rope}",
     "/failures": "?run={rope}",
+    "/coordinates": "?run={auto2d}",
     "/intervene": "?run={trained}&heads=0.0",
     "/playground": "?run={trained}",
 }
+# Every page, and those that look otherwise while something is compared or a checkpoint is looked at.
+OPENED = [
+    *(path + VIEWS.get(path, "") for path in PAGES),
+    "/attention?run={trained}&checkpoint=5&beside=head:1",
+    "/coordinates?run={placed}&checkpoint=5&beside=head:1",
+]
+MOVING = ("/runs", "/attention", "/failures")  # of which most is drawn late
 SETTLED = """(quiet) => {
+    if (window.asked > 0) { return false; }
     const now = document.getElementById("page").innerHTML.length + "," + document.querySelectorAll("svg").length;
     const busy = document.querySelector('#page [data-dash-is-loading="true"], .columns.loading, .waiting');
     if (busy || window.lastSeen !== now) { window.lastSeen = now; window.lastSince = performance.now(); return false; }
     return performance.now() - window.lastSince > quiet;
 }"""
+# Rows of numbers look alike: axe-core, which measures the contrast of each cell, sees the first of them.
+SEEN = {"exclude": [[".figure-numbers tbody tr:nth-child(n + 4)"]]}
 # Shifts of what was there already; one that follows a key or a click within half a second does not count.
 OBSERVE = """
+window.asked = 0;
+const ask = window.fetch;
+window.fetch = (...what) => {
+    window.asked += 1;
+    return ask(...what).finally(() => { window.asked -= 1; });
+};
 window.shifted = 0;
 new PerformanceObserver(list => list.getEntries().forEach(entry => {
     if (!entry.hadRecentInput) { window.shifted += entry.value; }
@@ -71,7 +89,9 @@ def chromium(chromium_path: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory, trained_store: Path) -> Iterator[tuple[str, dict[str, str]]]:
+def full(
+    tmp_path_factory: pytest.TempPathFactory, checkpointed_store: tuple[Path, dict[str, str]]
+) -> Iterator[tuple[str, dict[str, str]]]:
     """The address of a dashboard whose pages all have content, and the ids of its runs by role."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     root = tmp_path_factory.mktemp("accessible") / "store"
@@ -79,12 +99,13 @@ def full(tmp_path_factory: pytest.TempPathFactory, trained_store: Path) -> Itera
     fake_reports.keep_heads(root, ids["rope"], LABELS)
     fake_reports.keep_history(root, ids["rope"], LABELS)
     fake_reports.keep_failures(root, ids["rope"])
-    trained = next(path for path in trained_store.iterdir() if (path / "run.json").is_file())
-    shutil.copytree(trained, root / trained.name)
+    trained, kept = checkpointed_store
+    for run in kept.values():
+        shutil.copytree(trained / run, root / run)
     server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", {**ids, "trained": trained.name}
+    yield f"http://127.0.0.1:{server.server_port}", {**ids, "trained": kept["rope"], "placed": kept["auto2d"]}
     server.shutdown()
     thread.join()
 
@@ -106,10 +127,14 @@ def page(chromium: Browser, full: tuple[str, dict[str, str]]) -> Iterator[Page]:
 
 
 def show(page: Page, full: tuple[str, dict[str, str]], path: str) -> None:
-    """Open a page with content and wait until it is drawn."""
+    """Open a page with content, or one of `OPENED`, and wait until it is drawn."""
     address, ids = full
-    page.goto(address + path + VIEWS.get(path, "").format(**ids))
+    page.goto(address + (path + VIEWS.get(path, "")).format(**ids))
     expect(page.locator("#page h1")).to_be_visible()
+    settle(page)
+
+
+def settle(page: Page) -> None:
     page.wait_for_function(SETTLED, arg=PAINTED)
 
 
@@ -119,7 +144,7 @@ def set_theme(page: Page, theme: str) -> None:
 
 def violations(page: Page) -> list[str]:
     """What axe-core finds serious or critical, each with the elements it is about."""
-    found = Axe().run(page).response["violations"]
+    found = Axe().run(page, context=SEEN).response["violations"]
     return [
         f"{rule['id']}: {node['target'][0]}: {[check['message'] for check in node['any'] + node['all'] + node['none']]}"
         for rule in found
@@ -128,37 +153,42 @@ def violations(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", list(PAGES))
+@pytest.mark.parametrize("path", OPENED)
 def test_axe_finds_nothing_serious_nothing_jumps_figures_speak_and_keys_are_listed(
     page: Page, full: tuple[str, dict[str, str]], path: str
 ) -> None:
     show(page, full, path)
     assert page.evaluate("window.shifted") < 0.1, "cumulative layout shift while the page loads"
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-    assert violations(page) == []
     for summary in page.locator("#page figure details[data-numbers] > summary").all():
         if summary.is_visible():
             summary.click()
             expect(summary.locator("xpath=..").locator("table, .quiet").first).to_be_visible()
+    assert violations(page) == []
     used = page.evaluate("Array.from(document.querySelectorAll('[aria-keyshortcuts]'), e => e.ariaKeyShortcuts)")
     assert set(used) <= {key for shortcut in SHORTCUTS for key in shortcut.keys}, "keys that the list does not name"
     figures = page.evaluate(FIGURES)
     assert len({figure["id"] for figure in figures}) == len(figures)
+    if "beside" in path:
+        assert len([figure for figure in figures if not figure["empty"]]) >= 3, "both subjects and their difference"
     for figure in figures:
         if not figure["empty"]:
             assert len(figure["said"]) > 15, f"{figure['id']} has no text alternative that states its finding"
             assert 0 < figure["rows"] <= 200, f"{figure['id']} has no table of its numbers"
     set_theme(page, "dark")
+    page.set_viewport_size({"width": 768, "height": 1000})
+    settle(page)
+    page.wait_for_function("() => document.documentElement.scrollWidth <= 768")
     assert violations(page) == []
 
 
-@pytest.mark.parametrize("path", list(PAGES))
-def test_pages_fit_a_narrow_window_without_jumping(page: Page, full: tuple[str, dict[str, str]], path: str) -> None:
+@pytest.mark.parametrize("path", MOVING)
+def test_nothing_jumps_while_a_page_loads_in_a_narrow_window(
+    page: Page, full: tuple[str, dict[str, str]], path: str
+) -> None:
     page.set_viewport_size({"width": 768, "height": 1000})
     show(page, full, path)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 768
     assert page.evaluate("window.shifted") < 0.1
-    assert violations(page) == []
 
 
 def reached(page: Page, presses: int) -> list[str]:
@@ -283,7 +313,7 @@ def test_a_copied_link_opens_the_same_view_elsewhere(
         ".thumbnail[aria-current]").get_attribute("title") or "")  # fmt: skip
     expect(second.locator("#attention-foot")).to_contain_text("queries 60–99, keys 0–49")
     other.close()
-    expect(page.locator("#link-said")).to_be_empty(timeout=6000)
+    expect(page.locator("#link-said")).to_be_empty()
 
 
 def test_a_browser_that_keeps_its_clipboard_still_copies_or_says_so(

@@ -67,10 +67,12 @@ class Site:
 
 @pytest.fixture(scope="module")
 def browser(chromium_path: str) -> Iterator[Browser]:
+    expect.set_options(timeout=20_000)  # other tests may be running on the same cores
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
         yield browser
         browser.close()
+    expect.set_options(timeout=5_000)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def site(browser: Browser, served: tuple[str, dict[str, str], Path]) -> Iterator
     address, ids, root = served
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(30_000)
     site = Site(page, address, ids, root)
     page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
@@ -166,7 +168,7 @@ def test_curves_grow_while_a_run_trains_and_ticks_stay(browser: Browser, site: S
     try:
         training.advance(40)
         row = site.page.locator("tr", has_text="aaa-new-s0-0001")
-        expect(row).to_contain_text("training", timeout=15_000)
+        expect(row).to_contain_text("training")
         expect(row).to_contain_text("40 / 500")
         expect(site.page.get_by_role("checkbox", name=f"draw {rope}")).to_be_checked()
         expect(site.page.get_by_role("checkbox", name="draw aaa-new-s0-0001")).not_to_be_checked()
@@ -174,7 +176,7 @@ def test_curves_grow_while_a_run_trains_and_ticks_stay(browser: Browser, site: S
         last = "document.querySelector('#runs-training .js-plotly-plot').data.map(trace => trace.x?.length ?? 0)"
         site.page.wait_for_function(f"() => {last}.length === 4")
         training.advance(60)
-        expect(row).to_contain_text("100 / 500", timeout=15_000)
+        expect(row).to_contain_text("100 / 500")
         ends = "document.querySelector('#runs-training .js-plotly-plot')._fullData.map(t => t._length)"
         site.page.wait_for_function(f"() => {ends}.includes(100)")
     finally:
@@ -265,10 +267,10 @@ def test_a_very_long_map_is_computed_in_the_background_and_zoomed_down_to_exact_
     expect(page.locator(".no-overview")).to_have_count(2)
     narrow = title.text_content() or ""
     page.set_viewport_size({"width": 1920, "height": 1080})
-    expect(title).not_to_have_text(narrow, timeout=15_000)
+    expect(title).not_to_have_text(narrow)
     expect(title).to_contain_text("largest weight of")
     page.set_viewport_size({"width": 1280, "height": 800})
-    expect(title).to_have_text(narrow, timeout=15_000)
+    expect(title).to_have_text(narrow)
     box = map_box(page)
     cells = "(() => { const t = document.querySelector('#attention-map .js-plotly-plot')._fullData[0];"
     columns = page.evaluate(cells + " return t._length ?? t.z[0].length; })()")
@@ -279,7 +281,7 @@ def test_a_very_long_map_is_computed_in_the_background_and_zoomed_down_to_exact_
     expect(page.locator("#attention-foot")).to_contain_text("queries")
     drag(page, map_box(page), (0.3, 0.3), (0.42, 0.45))
     page.wait_for_function("before => !location.search.endsWith(before)", arg=before)
-    expect(title).to_contain_text("true source", timeout=15_000)
+    expect(title).to_contain_text("true source")
     match = re.search(r"zoom=(\d+)-(\d+)\.(\d+)-(\d+)", site.query())
     assert match
     top, bottom, left, right = map(int, match.groups())

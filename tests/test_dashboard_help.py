@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from dash import Dash
 from flask.testing import FlaskClient
 
 from analyses.labels import RULES
-from tests import fake_store
+from tests import checkpointed, fake_store
 from tests.test_dashboard import call, request_for, server_callbacks
 from workbench.cli import app as command_line
 from workbench.dashboard import create_app
@@ -29,7 +30,7 @@ OTHER: dict[str, Any] = {
     "zoom": Zoom(1, 5, 0, 4), "scale": "linear", "palette": "viridis", "source": False, "tab": "tokens", "step": 100,
     "score": "aligned.mass", "sort": "-margin", "pane": "space", "input": "batch", "text": "0110",
     "distribution": "uniform", "length": 7, "seed": 4, "period": 3, "flip": 0.25, "count": 5, "mode": "free",
-    "heads": ((0, 1), (1, 0)), "way": "mean", "keys": "anchors", "how": "zero",
+    "heads": ((0, 1), (1, 0)), "fed": ((1, 0), (3, 1)), "way": "mean", "keys": "anchors", "how": "zero",
     "drawn": "strings", "order": "-length", "cause": "stop",
 }  # fmt: skip
 HOSTILE = ("", "-1", "999999999", "NaN", "1e99", "../../etc/passwd", "<script>", "‮", "a" * 4000, "0-1", "on,off")
@@ -123,6 +124,27 @@ def test_keys_of_the_list_stand_for_themselves() -> None:
     assert all(shortcut.does in text for shortcut in SHORTCUTS)
 
 
+def test_pages_put_every_key_of_the_list_on_a_control_and_no_other(
+    checkpointed_store: tuple[Path, dict[str, str]],
+) -> None:
+    root, ids = checkpointed_store
+    app = create_app(root)
+    client, data = app.server.test_client(), app.server.extensions["workbench"]
+    found: set[str] = set()
+    for layer in (0, 1):
+        for head in (0, 1):
+            view = ViewState(run=ids["rope"], string=head, checkpoint=10, layer=layer, head=head)
+            checkpointed.chosen(data, view)
+            for page in ("attention", "coordinates"):
+                for output in server_callbacks(app):
+                    if f"{page}-" in output and "-shows.data" in output:
+                        body = request_for(app, output, {"url.search": view.query(), "url.pathname": f"/{page}"})
+                        answer = client.post("/_dash-update-component", json=body).get_data(as_text=True)
+                        found |= set(re.findall(r'"aria-keyshortcuts": ?"([^"]+)"', answer))
+    listed = {key for shortcut in SHORTCUTS if shortcut.here is None for key in shortcut.keys}
+    assert found == listed
+
+
 # ---- tables of figures -----------------------------------------------------------------------------------------------
 
 
@@ -137,9 +159,10 @@ def test_a_long_table_is_thinned_evenly_and_keeps_its_ends(count: int) -> None:
 
 def test_the_table_of_a_map_is_what_its_pattern_holds(app: Dash, client: FlaskClient, filled: tuple[Path, Any]) -> None:
     query = f"?run={filled[1]['rope']}&string=0&layer=1"
-    text = json.dumps(call(app, client, "attention-map-numbers.children", query, **{"attention-map-opened.data": 1}))
+    answer = call(app, client, "attention-map-numbers.children", query, **{"attention-map-opened.data": 1})
+    text = answer["attention-map-numbers"]["children"]["props"]["data-plain"]
     said = call(app, client, "attention-map-said.children", query)["attention-map-said"]["children"]
-    assert text.count('"Tr"') == 61 + 1, "60 copied tokens and EOS, below the heading"
+    assert text.count('"tr"') == 61 + 1, "60 copied tokens and EOS, below the heading"
     assert "mean weight on the true source is" in said
 
 

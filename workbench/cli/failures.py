@@ -60,7 +60,7 @@ def failures(
 
     if law_length is not None and not SHORTEST <= law_length <= _LONGEST_LAW:
         raise UsageError(
-            f"--law-length {law_length}: a block must repeat within the string, and many of them are read; give at least "
+            f"--law-length {law_length}: a block must repeat within the string, and many are read; give at least "
             f"{SHORTEST} and at most {_LONGEST_LAW:,}"
         )
     options: dict[str, Any] = {

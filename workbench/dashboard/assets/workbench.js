@@ -12,13 +12,13 @@
   }
 
   // The page is not there yet when the browser looks for what "#help-words" names: it is looked for once it is.
-  var named = window.location.hash.slice(1);
+  var anchor = window.location.hash.slice(1);
 
   // A link inside the dashboard changes the address and tells dcc.Location, as going back would; the page stays.
   function go(there) {
     var here = window.location.pathname + window.location.search;
     if (there === here) { return; }
-    named = there.split("#")[1] || "";
+    anchor = there.split("#")[1] || "";
     window.history.pushState({}, "", there);
     window.dispatchEvent(new PopStateEvent("popstate"));
     if (there.split(/[?#]/)[0] !== here.split("?")[0]) { window.scrollTo(0, 0); }
@@ -97,9 +97,9 @@
   }
 
   function reachNamed() {
-    var there = named && document.getElementById(named);
+    var there = anchor && document.getElementById(anchor);
     if (!there) { return; }
-    named = "";
+    anchor = "";
     window.location.replace(window.location.href);  // as a link to it would: scrolls, and :target holds
   }
 

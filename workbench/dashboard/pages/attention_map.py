@@ -134,7 +134,7 @@ def recelled(figure: Patch, chosen: Selection, cells: MapView, short: bool = Fal
         short: for a map that has half of the room.
     """
     down, across = cells.cells.shape
-    packed = b64encode(np.ascontiguousarray(cells.cells)).decode()
+    packed = b64encode(cells.cells.tobytes()).decode()
     figure["data"][0]["z"] = {"dtype": "u1" if cells.pooled else "f4", "bdata": packed, "shape": f"{down}, {across}"}
     figure["layout"]["title"]["text"] = map_title(chosen, cells, short)
 
