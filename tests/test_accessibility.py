@@ -153,6 +153,7 @@ def violations(page: Page) -> list[str]:
     ]
 
 
+@pytest.mark.slow  # two minutes for all pages
 @pytest.mark.parametrize("path", OPENED)
 def test_axe_finds_nothing_serious_nothing_jumps_figures_speak_and_keys_are_listed(
     page: Page, full: tuple[str, dict[str, str]], path: str

@@ -155,7 +155,9 @@ def test_a_captured_failure_opens_in_attention_at_its_row(site: Site) -> None:
     selected(page, 1, "length")
 
 
-@pytest.mark.parametrize("width", [768, 1280, 1920])
+@pytest.mark.parametrize(
+    "width", [768, pytest.param(1280, marks=pytest.mark.slow), pytest.param(1920, marks=pytest.mark.slow)]
+)
 def test_it_fits_does_not_jump_and_axe_finds_nothing_serious(site: Site, width: int) -> None:
     page = site.page
     page.set_viewport_size({"width": width, "height": 900})

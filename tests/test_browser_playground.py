@@ -165,7 +165,9 @@ def test_heads_are_ticked_and_the_code_is_copied_and_the_view_shared(site: Site,
     other.context.close()
 
 
-@pytest.mark.parametrize("width", [768, 1280, 1920])
+@pytest.mark.parametrize(
+    "width", [768, pytest.param(1280, marks=pytest.mark.slow), pytest.param(1920, marks=pytest.mark.slow)]
+)
 def test_nothing_runs_off_the_side(site: Site, width: int) -> None:
     site.page.set_viewport_size({"width": width, "height": 800})
     for path in ("/playground?input=generated&length=200", "/intervene?heads=0.0&input=batch"):

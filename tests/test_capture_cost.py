@@ -89,7 +89,7 @@ print(max(held) - held[0], capture_cost(model, size).memory)
 
 @pytest.mark.parametrize(
     ("scheme", "length", "strings", "d_model"),
-    [("rope2d", 6000, 2, 128), ("alibi", 3000, 1, 64), ("rope", 30, 300, 16)],
+    [pytest.param("rope2d", 6000, 2, 128, marks=pytest.mark.slow), ("alibi", 3000, 1, 64), ("rope", 30, 300, 16)],
 )
 def test_the_memory_is_not_underestimated(scheme: str, length: int, strings: int, d_model: int) -> None:
     argv = [sys.executable, "-c", MEASURE, scheme, str(length), str(strings), str(d_model)]

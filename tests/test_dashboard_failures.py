@@ -299,7 +299,8 @@ def test_every_figure_says_what_is_seen_and_has_its_numbers(
     assert len(answer["failures-said"]["children"]) > 20
     opened = {"failures-graph-opened.data": 1}
     shown = call(app, client, "failures-graph-numbers.children", f"?run={filled[1]['rope']}&drawn={drawn}", **opened)
-    assert as_text(shown).count('"Tr"') >= 2
+    table = json.loads(shown["failures-graph-numbers"]["children"]["props"]["data-plain"])
+    assert json.dumps(table).count('"tr"') >= 2
     assert answer["failures-graph"]["figure"]["data"]
 
 

@@ -139,7 +139,7 @@ def test_a_dashboard_that_ends_by_itself_ends_the_demo() -> None:
         demo.wait_for_ctrl_c(subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]), lambda: None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ctrl_c_ends_the_demo_and_its_dashboard(
     tiny_recipe: Path, tmp_path: Path, free_port: int, in_foreground: Callable[[], None], number: signal.Signals
 ) -> None:

@@ -65,7 +65,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory, tiny_text: str) -> R
     return Store(folder / "s").open("latest")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_stopped_run_resumes_to_the_same_bits(
     workbench: Workbench,
     uninterrupted: Run,
