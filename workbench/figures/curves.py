@@ -102,7 +102,7 @@ def training_curves(curves: Sequence[TrainingCurve], *, title: str) -> go.Figure
         xaxis=axis("optimiser step", **steps),
         xaxis2=axis("optimiser step", **steps),
         yaxis=axis("loss (nats a token)", type="log", dtick="D2", exponentformat="power"),
-        yaxis2=axis("exact match within the training range", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1]),
+        yaxis2=axis("exact match, trained lengths", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1]),
         margin={"l": 56, "r": 12, "t": 52, "b": 44},
         uirevision="training",
     )
