@@ -8,16 +8,19 @@ from plotly.subplots import make_subplots
 from workbench.content.lengths import SpreadContent
 from workbench.figures.curves import WIDTHS, length_panels, marker_of, markup_id
 from workbench.figures.style import INK, fade, scheme_style, titled
+from workbench.figures.tokens import visible
 
 PANEL, HEIGHT = 380, 400  # pixels of a panel's width and of the figure's height, as a picture
 _LEGEND_LINE = 22
+_BANDS = 3  # groups up to which single subjects have bands, too
 
 
 def length_spread(spread: Sequence[SpreadContent], *, title: str, relative: bool = False) -> go.Figure:
     """Draw the mean over each group's subjects, one panel a distribution, y fixed to 0..1, x logarithmic.
 
-    The band is from the lowest to the highest subject; of a single one it is its 95 % Wilson interval. Training ranges
-    are shaded, each with its end named where they differ.
+    The band is from the lowest to the highest subject. Of a single one it is its 95 % Wilson interval, which is left to
+    the text under the pointer where more than three groups would draw their bands over each other. Training ranges are
+    shaded, each with its end named where they differ.
 
     Args:
         spread: points of all groups.
@@ -38,6 +41,8 @@ def length_spread(spread: Sequence[SpreadContent], *, title: str, relative: bool
         for column, name in enumerate(names, start=1):
             points = sorted((p for p in mine if p.distribution == name), key=lambda point: point.length)
             if points:
+                if len(groups) <= _BANDS or points[0].subjects > 1:
+                    _add_band(figure, points, label, column, relative=relative)
                 _add_group(figure, points, repeat, label, column, relative=relative, in_legend=not shown)
                 shown = True
     if relative:
@@ -77,7 +82,22 @@ def _label(points: Sequence[SpreadContent], several: bool) -> str:
     """Name of a group with its training range, where ranges differ, and how many subjects it has."""
     subjects = max(point.subjects for point in points)
     trained = f", ≤ {points[0].trained:,}" if several else ""
-    return f"{markup_id(points[0].group)}{trained}" + (f" ({subjects} seeds)" if subjects > 1 else "")
+    return f"{_group_name(points[0].group)}{trained}" + (f" ({subjects} seeds)" if subjects > 1 else "")
+
+
+def _group_name(name: str) -> str:
+    """A group's name in the legend, where a space may stay one."""
+    return markup_id(name).replace(visible(" "), " ")
+
+
+def _add_band(figure: go.Figure, points: Sequence[SpreadContent], label: str, column: int, *, relative: bool) -> None:
+    at = [point.length / point.trained if relative else point.length for point in points]
+    ends = [point.interval or (point.lowest, point.highest) for point in points]
+    figure.add_scatter(
+        x=[*at, *reversed(at)], y=[*(high for _, high in ends), *(low for low, _ in reversed(ends))],
+        mode="lines", fill="toself", fillcolor=fade(scheme_style(points[0].scheme).color, 0.15), line={"width": 0},
+        hoverinfo="skip", showlegend=False, legendgroup=label, row=1, col=column,
+    )  # fmt: skip
 
 
 def _add_group(
@@ -93,12 +113,6 @@ def _add_group(
     scheme = points[0].scheme
     style = scheme_style(scheme)
     at = [point.length / point.trained if relative else point.length for point in points]
-    ends = [point.interval or (point.lowest, point.highest) for point in points]
-    figure.add_scatter(
-        x=[*at, *reversed(at)], y=[*(high for _, high in ends), *(low for low, _ in reversed(ends))],
-        mode="lines", fill="toself", fillcolor=fade(style.color, 0.15), line={"width": 0}, hoverinfo="skip",
-        showlegend=False, legendgroup=label, row=1, col=column,
-    )  # fmt: skip
     figure.add_scatter(
         x=at, y=[point.mean for point in points], mode="lines+markers", name=label, legendgroup=label,
         showlegend=in_legend, line={"color": style.color, "dash": style.dash, "width": WIDTHS[min(repeat, 3)]},
