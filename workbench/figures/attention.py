@@ -5,6 +5,7 @@ Shape letters: T tokens, R and C cells of a view, A anchors.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -123,27 +124,41 @@ def attention_map(
     )
     figure.add_trace(_source_trace(tokens, (top, bottom, left, right), show_source))
     figure.add_trace(_wrong_trace(tokens, top, bottom, right))
-    return titled(
-        figure,
-        title,
-        xaxis=axis(
-            "key: the token that is attended to",
+    names = ("key: the token that is attended to", "query: the token that attends")
+    return titled(figure, title, **map_frame(tokens, (top, bottom, left, right), pinned, names))
+
+
+def map_frame(
+    tokens: Tokens, box: tuple[int, int, int, int], pinned: int | None, names: tuple[str, str]
+) -> dict[str, Any]:
+    """Return the layout of a map: numeric axes with tokens as ticks, queries downwards, and the pinned row.
+
+    Args:
+        tokens: of the string.
+        box: first and last query row, then first and last key column, that are in sight.
+        pinned: a query row to outline.
+        names: of the axis of keys and of that of queries.
+    """
+    top, bottom, left, right = box
+    return {
+        "xaxis": axis(
+            names[0],
             range=[left - 0.5, right - 0.5],
             **axis_ticks(tokens.names, left, right, _LABELS["x"], always=tokens.anchors),
             tickangle=-90,
             showgrid=False,
         ),
-        yaxis=axis(
-            "query: the token that attends",
+        "yaxis": axis(
+            names[1],
             range=[bottom - 0.5, top - 0.5],
             **axis_ticks(tokens.names, top, bottom, _LABELS["y"], always=tokens.anchors),
             showgrid=False,
         ),
-        shapes=pinned_shapes(pinned),
-        margin={"l": 64, "r": 8, "t": 36, "b": 60},
-        dragmode="zoom",
-        hovermode="closest",
-    )
+        "shapes": pinned_shapes(pinned),
+        "margin": {"l": 64, "r": 8, "t": 36, "b": 60},
+        "dragmode": "zoom",
+        "hovermode": "closest",
+    }
 
 
 def map_colors(scale: str, palette: str, *, pooled: bool) -> dict:

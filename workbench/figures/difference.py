@@ -9,15 +9,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from workbench.differences import Difference
-from workbench.figures.attention import Tokens, pinned_shapes
-from workbench.figures.style import QUIET, axis, fade, titled
-from workbench.figures.tokens import axis_ticks
+from workbench.figures.attention import Tokens, map_frame
+from workbench.figures.style import QUIET, fade, titled
 
 FIRST, SECOND = "#d55e00", "#2a8fd0"  # more weight there
 OTHER_TOKEN = "#b5568f"
 _REACHES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _STOPS = 24
-_LABELS = {"x": 30, "y": 32}
 _MARKED = 400
 _SIDES = "← more in the second · more in the first →"  # read from bottom to top
 
@@ -88,27 +86,7 @@ def difference_map(
             name="another token",
             hoverinfo="skip",
         )
-    return titled(
-        figure,
-        title,
-        xaxis=axis(
-            "key",
-            range=[left - 0.5, right - 0.5],
-            **axis_ticks(tokens.names, left, right, _LABELS["x"], always=tokens.anchors),
-            tickangle=-90,
-            showgrid=False,
-        ),
-        yaxis=axis(
-            "query",
-            range=[bottom - 0.5, top - 0.5],
-            **axis_ticks(tokens.names, top, bottom, _LABELS["y"], always=tokens.anchors),
-            showgrid=False,
-        ),
-        shapes=pinned_shapes(pinned),
-        margin={"l": 64, "r": 8, "t": 36, "b": 60},
-        dragmode="zoom",
-        hovermode="closest",
-    )
+    return titled(figure, title, **map_frame(tokens, (top, bottom, left, right), pinned, ("key", "query")))
 
 
 def _colors(scale: str) -> list[tuple[float, str]]:

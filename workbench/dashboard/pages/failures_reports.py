@@ -10,7 +10,7 @@ from models.errors import WorkbenchError
 from workbench.content.failures import FailureContent, FailuresContent
 from workbench.dashboard.caching import Cache
 from workbench.dashboard.data import Data, RunRow, stamp_of
-from workbench.dashboard.pages.heads_reports import shown_step
+from workbench.dashboard.pages.heads_reports import step_with_notes
 from workbench.dashboard.parts import Nothing
 from workbench.dashboard.selection import choose_run
 from workbench.dashboard.state import ViewState
@@ -186,14 +186,8 @@ class Reports:
                 f"failed copy, with a counterfactual and its control",
                 self.command(run.id),
             )
-        step = shown_step(steps, view.step)
+        step, notes = step_with_notes("failures", run, steps, view.step)
         content = self.content(run.id, step)
-        notes: list[str] = []
-        if view.step not in (None, step):
-            made = f"workbench failures {run.id}@{view.step}"
-            notes.append(f"Step {view.step:,} has no report yet ({made} makes it); this one is of step {step:,}.")
-        elif step == steps[0] and run.step > step:
-            notes.append(f"The run is at step {run.step:,} by now; this report is of step {step:,}.")
         listed = listed_failures(content, view)
         selected = view.failure
         if selected is None or selected not in listed:

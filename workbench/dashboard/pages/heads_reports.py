@@ -151,14 +151,8 @@ class Reports:
                 f"its label, and what interventions say of it",
                 self.command(run.id),
             )
-        step = shown_step(steps, view.step)
+        step, notes = step_with_notes("heads", run, steps, view.step)
         content = self.heads(run.id, step)
-        notes: list[str] = []
-        if view.step not in (None, step):
-            made = f"workbench heads {run.id}@{view.step}"
-            notes.append(f"Step {view.step:,} has no report yet ({made} makes it); this one is of step {step:,}.")
-        elif step == steps[0] and run.step > step:
-            notes.append(f"The run is at step {run.step:,} by now; this report is of step {step:,}.")
         counts = counts_of(content.heads)
         layer = min(view.layer, len(counts) - 1)
         head = min(view.head, counts[layer] - 1)
@@ -177,6 +171,24 @@ class Reports:
 def shown_step(steps: Sequence[int], asked: int | None) -> int:
     """The step whose report is shown, of those there are, newest first: the one that is asked for, else the nearest."""
     return steps[0] if asked is None else min(steps, key=lambda step: abs(step - asked))
+
+
+def step_with_notes(verb: str, run: RunRow, steps: Sequence[int], asked: int | None) -> tuple[int, list[str]]:
+    """The step whose report is shown, and what a reader should know of it.
+
+    Args:
+        verb: of the command that makes such a report.
+        run: that keeps the reports.
+        steps: those it keeps one for, newest first.
+        asked: by the address, None for the newest.
+    """
+    step = shown_step(steps, asked)
+    if asked is not None and asked != step:
+        made = f"workbench {verb} {run.id}@{asked}"
+        return step, [f"Step {asked:,} has no report yet ({made} makes it); this one is of step {step:,}."]
+    if step == steps[0] and run.step > step:
+        return step, [f"The run is at step {run.step:,} by now; this report is of step {step:,}."]
+    return step, []
 
 
 def counts_of(heads: Sequence[HeadContent]) -> tuple[int, ...]:
