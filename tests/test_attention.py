@@ -17,6 +17,7 @@ from models.evaluation import answer
 from models.positions import ALTERNATIONS, SCHEMES
 from models.tasks import CopyBatch, CopyTask
 from models.transformer import CopyTransformer
+from tests import fake_store
 
 TASK = CopyTask(TaskSettings(lengths=(1, 14)))
 SCHEME_VALUES = [*SCHEMES, *ALTERNATIONS, {"scheme": "rope2d", "window": 5}, {"scheme": "alibi", "window": 4}]
@@ -157,3 +158,13 @@ def test_broken_captures_and_wrong_requests_are_named(tmp_path: Path) -> None:
         (capture.folder / "capture.json").write_text(broken)
         with pytest.raises(WorkbenchError):
             open_capture(capture.folder)
+
+
+def test_single_weights_are_those_of_the_rows(tmp_path: Path) -> None:
+    folder = fake_store.add_capture(tmp_path, ["rope"], [2], n=90, strings=1)
+    pattern = open_capture(folder).string(0).head(0, 1)
+    queries = np.array([3, 150, 20, *range(95, 180)])
+    keys = np.minimum(queries, np.arange(len(queries)) * 2)
+    expected = [pattern.row(int(q))[k] for q, k in zip(queries, keys, strict=True)]
+    np.testing.assert_allclose(pattern.weights_at(queries, keys), expected, rtol=1e-6)
+    assert pattern.weights_at(queries[:0], keys[:0]).shape == (0,)

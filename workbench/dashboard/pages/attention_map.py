@@ -20,7 +20,6 @@ from workbench.views import EXACT_UP_TO, tokens_of
 
 _CELLS = 512  # a side of a pooled map while the browser has not said how many pixels there are
 _FEWEST, _MOST = EXACT_UP_TO, 960  # 1.2 MB on the wire
-_BLOCK = 64
 
 
 def cells_for(pixels: int | None) -> int:
@@ -98,14 +97,7 @@ def weight_on_source(chosen: Selection) -> float | None:
     if not len(queries):
         return None
     pattern = chosen.string.head(chosen.view.layer, chosen.view.head)
-    total = 0.0
-    for start in range(0, len(queries), _BLOCK):  # neighbours copy from neighbours: every block is a small tile
-        rows = queries[start : start + _BLOCK]
-        keys = source[rows]
-        top, left = int(rows.min()), int(keys.min())
-        tile = pattern.tile(slice(top, int(rows.max()) + 1), slice(left, int(keys.max()) + 1))
-        total += float(tile[rows - top, keys - left].sum())
-    return total / len(queries)
+    return float(pattern.weights_at(queries, source[queries]).mean())
 
 
 def restyled(chosen: Selection) -> Patch:
