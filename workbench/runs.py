@@ -12,18 +12,15 @@ store/<run id>/
 """
 
 import fcntl
-import json
 import os
 import secrets
 import shlex
 import shutil
 import time
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +28,13 @@ from models.errors import UsageError, WorkbenchError
 from models.registry import unknown
 from workbench.files import child_of, read_json, reporting
 from workbench.records import is_score, last_evaluation, last_record, mean_exact_match, read_records
+from workbench.soundness import config_fault, require_sound, tensors_fault
 
 FORMAT = 1
 LATEST = "latest"
 STORE_VARIABLE = "COPY_WORKBENCH_STORE"
 _OUR_FILES = ("run.json", "config.toml", "metrics.jsonl")
 _ABANDONED_SECONDS = 3600
-_LARGEST_HEADER = 100_000_000  # bytes; safetensors itself reads no larger one
-_FAULTS_KEPT = 4096
 
 
 class Status(StrEnum):
@@ -345,55 +341,16 @@ def _parse(path: Path, info: dict[str, Any]) -> Run:
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"run.json is incomplete or damaged ({type(error).__name__}: {error})") from None
-    _require_sound(path / "config.toml", _config_fault)
+    require_sound(path / "config.toml", config_fault)
     if run.status is Status.FINISHED:
         if not (path / "weights.safetensors").is_file():
             raise ValueError("it is finished, but weights.safetensors is missing")
-        _require_sound(path / "weights.safetensors", _tensors_fault)
+        require_sound(path / "weights.safetensors", tensors_fault)
         return run
     if run.status is Status.TRAINING:
         status = Status.TRAINING if is_locked(path) else Status.KILLED
         return replace(run, status=status, step=max(run.last_record.get("step", 0), run.step))
     return run
-
-
-def _require_sound(path: Path, fault: Callable[[str, tuple[int, int, int]], str | None]) -> None:
-    """Raise ValueError with what `fault` finds wrong with the file, which is looked at again only when it changes."""
-    try:
-        about = path.stat()
-        found = fault(str(path), (about.st_ino, about.st_mtime_ns, about.st_size))
-    except OSError as error:
-        raise ValueError(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    if found:
-        raise ValueError(f"{path.name} {found}")
-
-
-@lru_cache(_FAULTS_KEPT)
-def _config_fault(path: str, version: tuple[int, int, int]) -> str | None:
-    """What is wrong with a recipe as stored, which need not be one of this version's."""
-    with open(path, "rb") as file:
-        try:
-            tomllib.load(file)
-        except (ValueError, RecursionError) as error:
-            return f"is not valid TOML: {error}"
-    return None
-
-
-@lru_cache(_FAULTS_KEPT)
-def _tensors_fault(path: str, version: tuple[int, int, int]) -> str | None:
-    """What is wrong with the header of a safetensors file, or with the file's size; the tensors are not read."""
-    size = version[-1]
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(size - 8, _LARGEST_HEADER):
-            return "is truncated or no safetensors file: its header is incomplete"
-        header = file.read(length)
-    try:
-        ends = [entry["data_offsets"][1] for name, entry in json.loads(header).items() if name != "__metadata__"]
-        expected = 8 + length + max(map(int, ends), default=0)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError):
-        return "is damaged: its header is not that of a safetensors file"
-    return None if size == expected else f"is truncated or damaged: it has {size} bytes, its header says {expected}"
 
 
 def _may(path: Path, what: int) -> bool:
