@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from werkzeug.serving import make_server
 
 from tests import fake_reports, fake_store
-from tests.test_browser import ARGUMENTS, is_local
+from tests.browsing import ARGUMENTS, is_local
 from workbench.dashboard import create_app
 from workbench.dashboard.pages import PAGES
 from workbench.dashboard.shortcuts import SHORTCUTS

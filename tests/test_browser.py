@@ -1,31 +1,22 @@
 """The dashboard in Chromium: journeys through the pages with an empty console and no request off the machine."""
 
 import csv
-import logging
 import os
 import re
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from werkzeug.serving import make_server
 
 from models.attention import open_capture
 from tests import fake_store
-from workbench.dashboard import create_app
+from tests.browsing import ARGUMENTS, Site, serving, watched
 from workbench.figures.tokens import visible
 
 pytestmark = pytest.mark.browser
 
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 # Plotly makes room for labels in a second pass: the map is where it stays once two looks in a row agree.
 STILL = """() => {
     const box = document.querySelector("#attention-map .nsewdrag").getBoundingClientRect();
@@ -35,34 +26,6 @@ STILL = """() => {
     return now === before && document.querySelector("#attention-map .gtitle");
 }"""
 CELL = re.compile(r"query (\d+) (\S+)\s+→\s+key (\d+) (\S+)\s+·\s+offset (-?\d+)\s+·\s+(weight [\d.< ]+|in the future)")
-
-
-@dataclass
-class Site:
-    """A served store and a browser window on it.
-
-    Attributes:
-        page: the window.
-        address: where the dashboard is served.
-        ids: run ids by role.
-        root: the store.
-        said: what the console said, and errors of the page.
-        left: requests that left the machine, and answers with an error.
-    """
-
-    page: Page
-    address: str
-    ids: dict[str, str]
-    root: Path
-    said: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-
-    def open(self, path: str) -> None:
-        self.page.goto(self.address + path)
-        expect(self.page.locator("#page h1, #page h2").first).to_be_visible()
-
-    def query(self) -> str:
-        return urlsplit(self.page.url).query
 
 
 @pytest.fixture(scope="module")
@@ -77,40 +40,20 @@ def browser(chromium_path: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     root = tmp_path_factory.mktemp("browser") / "store"
     ids = fake_store.fill(root)
     fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=400, strings=1, name="long")
     fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=2200, strings=1, name="longer")
     for name in ("long", "longer"):
         os.utime(root / ids["rope"] / "captures" / name / "capture.json", (0, 0))  # the other capture is the newest
-    server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", ids, root
-    server.shutdown()
-    thread.join()
+    with serving(root) as address:
+        yield address, ids, root
 
 
 @pytest.fixture
 def site(browser: Browser, served: tuple[str, dict[str, str], Path]) -> Iterator[Site]:
-    address, ids, root = served
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    site = Site(page, address, ids, root)
-    page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
-    page.on("request", lambda request: site.left.append(request.url) if not is_local(request.url, address) else None)
-    page.on("response", lambda answer: site.left.append(answer.url) if answer.status >= 400 else None)
-    yield site
-    context.close()
-    assert site.said == [], "the console stays empty"
-    assert site.left == [], "nothing leaves the machine, nothing fails"
-
-
-def is_local(url: str, address: str) -> bool:
-    return url.startswith((address, "data:", "blob:", "about:"))
+    with watched(browser, served, 30_000) as site:
+        yield site
 
 
 def drawn(page: Page, graph: str) -> None:

@@ -1,17 +1,14 @@
 """Checkpoints, comparison and keys of the Attention page in Chromium; an empty console and nothing leaves."""
 
-import logging
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from werkzeug.serving import make_server
 
-from tests.test_browser import ARGUMENTS, Site, drawn, is_local, map_box
-from workbench.dashboard import create_app
+from tests.browsing import ARGUMENTS, Site, serving, watched
+from tests.test_browser import drawn, map_box
 
 pytestmark = pytest.mark.browser
 
@@ -28,31 +25,15 @@ def browser(chromium_path: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def served(checkpointed_store: tuple[Path, dict[str, str]]) -> Iterator[tuple[str, dict[str, str], Path]]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     root, ids = checkpointed_store
-    server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", ids, root
-    server.shutdown()
-    thread.join()
+    with serving(root) as address:
+        yield address, ids, root
 
 
 @pytest.fixture
 def site(browser: Browser, served: tuple[str, dict[str, str], Path]) -> Iterator[Site]:
-    address, ids, root = served
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    site = Site(page, address, ids, root)
-    page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
-    page.on("request", lambda request: site.left.append(request.url) if not is_local(request.url, address) else None)
-    page.on("response", lambda answer: site.left.append(answer.url) if answer.status >= 400 else None)
-    yield site
-    context.close()
-    assert site.said == [], "the console stays empty"
-    assert site.left == [], "nothing leaves the machine, nothing fails"
+    with watched(browser, served, 30_000) as site:
+        yield site
 
 
 def step_of(page: Page) -> int:

@@ -1,20 +1,16 @@
 """The Failures page in Chromium: from the list to one failure, its tokens changed and run again, and to Attention."""
 
-import logging
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from werkzeug.serving import make_server
 
 from tests import fake_reports
-from tests.test_browser import ARGUMENTS, Site, is_local
-from workbench.dashboard import create_app
+from tests.browsing import ARGUMENTS, Site, serving, watched
 from workbench.runs import Store
 
 pytestmark = pytest.mark.browser
@@ -40,7 +36,6 @@ def chromium(chromium_path: str) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def served(trained_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
     """A run that was really trained, so that a string can be run again, with failures written by hand."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     root = Path(shutil.copytree(trained_store, tmp_path_factory.mktemp("browser-failures") / "store"))
     run = Store(root).open("latest")
     capture = Store(root).open("latest").captures[0]
@@ -55,30 +50,14 @@ def served(trained_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         fake_reports.failure("0011", 4, "stop", confirmed=False),
     ]
     fake_reports.keep_failures(root, run.id, failures, step=run.step)
-    server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", {"run": run.id}, root
-    server.shutdown()
-    thread.join()
+    with serving(root) as address:
+        yield address, {"run": run.id}, root
 
 
 @pytest.fixture
 def site(chromium: Browser, served: tuple[str, dict[str, str], Path]) -> Iterator[Site]:
-    address, ids, root = served
-    context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    expect.set_options(timeout=30_000)
-    site = Site(page, address, ids, root)
-    page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
-    page.on("request", lambda request: site.left.append(request.url) if not is_local(request.url, address) else None)
-    page.on("response", lambda answer: site.left.append(answer.url) if answer.status >= 400 else None)
-    yield site
-    context.close()
-    assert site.said == [], "the console stays empty"
-    assert site.left == [], "nothing leaves the machine, nothing fails"
+    with watched(chromium, served, 30_000) as site:
+        yield site
 
 
 def selected(page: Page, failure: int, cause: str) -> None:

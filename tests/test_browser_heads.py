@@ -1,18 +1,14 @@
 """The Heads page in Chromium: sorting, walking with the arrow keys, what is drawn, and the way to Attention."""
 
-import logging
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from werkzeug.serving import make_server
 
 from tests import fake_reports, fake_store
-from tests.test_browser import ARGUMENTS, Site, is_local
-from workbench.dashboard import create_app
+from tests.browsing import ARGUMENTS, Site, serving, watched
 
 pytestmark = pytest.mark.browser
 
@@ -29,7 +25,6 @@ def chromium(chromium_path: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def heads_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     root = tmp_path_factory.mktemp("browser-heads") / "store"
     ids = fake_store.fill(root)
     fake_reports.keep_heads(root, ids["rope"], LABELS)
@@ -38,30 +33,14 @@ def heads_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str
     fake_reports.keep_heads(root, ids["rope2d"], [["aligned", "diffuse"]])
     wide = [["sink", "self", "aligned", "mixed"]] * 2
     fake_reports.keep_heads(root, ids["failed"], wide)
-    server = make_server("127.0.0.1", 0, create_app(root).server, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", ids, root
-    server.shutdown()
-    thread.join()
+    with serving(root) as address:
+        yield address, ids, root
 
 
 @pytest.fixture
 def heads_site(chromium: Browser, heads_served: tuple[str, dict[str, str], Path]) -> Iterator[Site]:
-    address, ids, root = heads_served
-    context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    page = context.new_page()
-    page.set_default_timeout(15_000)
-    expect.set_options(timeout=15_000)
-    site = Site(page, address, ids, root)
-    page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
-    page.on("request", lambda request: site.left.append(request.url) if not is_local(request.url, address) else None)
-    page.on("response", lambda answer: site.left.append(answer.url) if answer.status >= 400 else None)
-    yield site
-    context.close()
-    assert site.said == [], "the console stays empty"
-    assert site.left == [], "nothing leaves the machine, nothing fails"
+    with watched(chromium, heads_served, 15_000) as site:
+        yield site
 
 
 def drawn(page: Page, traces: int = 1) -> None:

@@ -13,7 +13,8 @@ from werkzeug.serving import make_server
 
 from models.attention import open_capture
 from tests import fake_reports
-from tests.test_browser import ARGUMENTS, Site, drawn, is_local
+from tests.browsing import ARGUMENTS, Site, is_local
+from tests.test_browser import drawn
 from workbench.dashboard import create_app
 from workbench.runs import Store
 

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from werkzeug.serving import make_server
 
-from tests.test_browser import ARGUMENTS, Site, drawn, is_local
+from tests.browsing import ARGUMENTS, Site, is_local
+from tests.test_browser import drawn
 from workbench.dashboard import create_app
 from workbench.runs import Store
 
