@@ -156,13 +156,13 @@ def test_reports_of_other_steps_and_runs_are_chosen_from_lists(heads_site: Site)
     heads_site.open(f"/heads?run={heads_site.ids['rope']}")
     page.locator("#heads-step").click()
     page.locator(".dash-dropdown-option", has_text="step 300").click()
-    page.wait_for_url(re.compile("step=300"))
+    page.wait_for_url(re.compile("checkpoint=300"))
     expect(page.locator("#heads-about")).to_contain_text("mixed, mixed")
     page.locator("#heads-run").click()
     page.locator(".dash-dropdown-option", has_text=heads_site.ids["nope"]).click()
     expect(page.locator("#heads-state .command")).to_contain_text(f"workbench heads {heads_site.ids['nope']} --store")
     expect(page.locator(".heads-grid")).to_be_hidden()
-    assert "step=" not in page.url
+    assert "checkpoint=" not in page.url
 
 
 def test_the_space_and_the_history_are_drawn_when_asked_for(heads_site: Site) -> None:

@@ -59,7 +59,10 @@ def trained(checkpointed_store: tuple[Path, dict[str, str]]) -> tuple[Path, dict
 
 counts = st.none() | st.integers(0, 10**9 - 1)
 ids = st.none() | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
-besides = st.builds(Beside, run=ids, of=ids, capture=ids, checkpoint=counts, string=counts, layer=counts, head=counts)
+besides = st.builds(
+    Beside, run=ids, of=ids, capture=ids, checkpoint=counts, string=counts, layer=counts, head=counts,
+    text=st.none() | st.from_regex(r"[0-9]{1,9}(\.[0-9]{1,3}){0,40}", fullmatch=True), failure=counts,
+)  # fmt: skip
 
 
 @given(besides)

@@ -117,8 +117,8 @@ def test_the_newest_report_is_shown_and_others_by_their_step(reports: Reports, f
     rope = filled[1]["rope"]
     newest = reports.choose(ViewState(run=rope))
     assert newest.steps == (500, 300) and newest.content.step == 500 and newest.view.failure == 0
-    assert reports.choose(ViewState(run=rope, step=300)).tokens == (0, 0, 1, 1)
-    near = reports.choose(ViewState(run=rope, step=77))
+    assert reports.choose(ViewState(run=rope, checkpoint=300)).tokens == (0, 0, 1, 1)
+    near = reports.choose(ViewState(run=rope, checkpoint=77))
     assert near.content.step == 300, "the nearest, as other pages may have chosen a step without a report"
     assert "Step 77 has no report" in near.notes[0]
 
@@ -207,12 +207,12 @@ def test_a_long_report_is_sent_a_page_at_a_time(tmp_path: Path) -> None:
 
 def test_what_is_listed_and_edited_is_in_the_address() -> None:
     view = ViewState(
-        run="a", step=3, failure=7, cause="stop", confirmed=False, failed_distribution="uniform", failed_length=20,
-        order="-place", drawn="rows", whole=True, text="0110",
+        run="a", checkpoint=3, failure=7, cause="stop", confirmed=False, failed_distribution="uniform",
+        failed_length=20, order="-place", drawn="rows", whole=True, text="0110",
     )  # fmt: skip
     assert ViewState.parse(view.query()) == (view, [])
     assert view.change(failure=8).text is None and view.change(failure=7).text == "0110"
-    for change in ({"run": "b"}, {"step": 4}, {"cause": None}, {"confirmed": True}, {"failed_length": 3}):
+    for change in ({"run": "b"}, {"checkpoint": 4}, {"cause": None}, {"confirmed": True}, {"failed_length": 3}):
         assert view.change(**change).failure is None
     _, notes = ViewState.parse("?cause=bad&confirmed=maybe&order=up&drawn=x&failure=-1&failed_length=1e9")
     assert len(notes) == 6
@@ -329,10 +329,10 @@ def test_a_point_leads_to_its_failure_and_nothing_else_does(reports: Reports, fi
 
 
 def test_tokens_are_cycled_set_and_refused(reports: Reports, filled: tuple[Path, dict]) -> None:
-    chosen = reports.choose(ViewState(run=filled[1]["rope"], step=300))  # 0011
+    chosen = reports.choose(ViewState(run=filled[1]["rope"], checkpoint=300))  # 0011
     assert failures_edits.with_token(chosen, 1, None) == "0111"
     assert failures_edits.with_token(chosen, 1, 0) is None, "the failed string itself is no edit"
-    edited = reports.choose(ViewState(run=filled[1]["rope"], step=300, text="0111"))
+    edited = reports.choose(ViewState(run=filled[1]["rope"], checkpoint=300, text="0111"))
     assert failures_edits.with_token(edited, 1, None) is None
     assert failures_edits.with_token(edited, 3, None) == "0110"
     for index, token in ((4, None), (-1, None), (0, 2), (0, -1)):
@@ -340,7 +340,7 @@ def test_tokens_are_cycled_set_and_refused(reports: Reports, filled: tuple[Path,
             failures_edits.with_token(chosen, index, token)
     for text in ("0121", "0" * 1500):
         with pytest.raises(UsageError):
-            failures_edits.edited_tokens(reports.choose(ViewState(run=filled[1]["rope"], step=300, text=text)))
+            failures_edits.edited_tokens(reports.choose(ViewState(run=filled[1]["rope"], checkpoint=300, text=text)))
 
 
 def test_breaking_the_repeat_leaves_no_competitor_its_context(tmp_path: Path) -> None:

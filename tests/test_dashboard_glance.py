@@ -38,7 +38,7 @@ def test_thumbnails_carry_label_and_score_of_the_step_that_is_shown(reported: tu
     grid = grid_of(data, ViewState(run=reported[1]["rope"]))
     for label in ("locator", "look-back(1)", "aligned"):
         assert label in grid
-    assert "/heads?" in grid and "step=500" in grid
+    assert "/heads?" in grid and "checkpoint=500" in grid
     assert "/heads?" not in grid_of(data, ViewState(run=reported[1]["rope2d"])), "its report is of another step"
     assert "/heads?" not in grid_of(data, ViewState(run=reported[1]["auto2d"])), "it keeps none"
 

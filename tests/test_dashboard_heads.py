@@ -99,8 +99,8 @@ def test_the_newest_report_is_shown_and_others_by_their_step(reports: Reports, f
     newest = reports.choose(ViewState(run=rope))
     assert newest.steps == (500, 300) and newest.content.step == 500
     assert newest.notes == ()
-    assert reports.choose(ViewState(run=rope, step=300)).content.heads[0].label == "mixed"
-    near = reports.choose(ViewState(run=rope, step=77))
+    assert reports.choose(ViewState(run=rope, checkpoint=300)).content.heads[0].label == "mixed"
+    near = reports.choose(ViewState(run=rope, checkpoint=77))
     assert near.content.step == 300, "the nearest, as other pages may have chosen a step without a report"
     assert "step 77 has no report" in near.notes[0].lower() and "this one is of step 300" in near.notes[0]
 
@@ -289,8 +289,8 @@ def test_choosing_from_the_lists_leads_to_a_view_and_setting_them_does_not(
     assert client.post("/_dash-update-component", json=request_for(app, "heads-go.data", values)).status_code == 204
     for changed, expected in (
         ({"heads-run.value": other}, f"/heads?run={other}&layer=1"),
-        ({"heads-step.value": 100}, f"/heads?run={rope}&layer=1&step=100"),
-        ({"heads-score.value": "entropy"}, f"/heads?run={rope}&layer=1&step=300&score=entropy"),
+        ({"heads-step.value": 100}, f"/heads?run={rope}&checkpoint=100&layer=1"),
+        ({"heads-score.value": "entropy"}, f"/heads?run={rope}&checkpoint=300&layer=1&score=entropy"),
     ):
         body = request_for(app, "heads-go.data", {**values, **changed})
         answer = client.post("/_dash-update-component", json=body).get_json()["response"]
@@ -402,19 +402,19 @@ def test_the_string_that_opens_is_the_one_with_most_mass_on_the_labels_keys(
 
 def test_where_patterns_do_not_tell_the_first_failed_string_opens(data: Data, filled: tuple[Path, dict]) -> None:
     run = filled[1]["rope"]
-    chosen = Reports(data).choose(ViewState(run=run, step=300))
-    found = heads_strongest.Strings(data).of(chosen, ViewState(run=run, step=300))[1, 0]
+    chosen = Reports(data).choose(ViewState(run=run, checkpoint=300))
+    found = heads_strongest.Strings(data).of(chosen, ViewState(run=run, checkpoint=300))[1, 0]
     assert found.string == 1 and "the first that fails" in found.rule
-    assert found.view.step == 300, "going back shows the same report"
+    assert found.view.checkpoint == 300, "going back shows the same report"
 
 
 def test_a_report_of_other_weights_than_the_capture_opens_attention_at_its_own(
     data: Data, filled: tuple[Path, dict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = filled[1]["rope"]
-    chosen = Reports(data).choose(ViewState(run=run, step=300))
+    chosen = Reports(data).choose(ViewState(run=run, checkpoint=300))
     monkeypatch.setattr(heads_strongest, "captured_step", lambda capture: 500)
-    found = heads_strongest.Strings(data).of(chosen, ViewState(run=run, step=300))[1, 0]
+    found = heads_strongest.Strings(data).of(chosen, ViewState(run=run, checkpoint=300))[1, 0]
     assert found.view.checkpoint == 300
     assert "Captured at step 500, as pictured" in found.rule
     newest = Reports(data).choose(ViewState(run=run))
@@ -472,7 +472,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=80).filter(st
 @given(
     st.builds(
         ViewState,
-        step=st.none() | st.integers(0, 10**9 - 1),
+        checkpoint=st.none() | st.integers(0, 10**9 - 1),
         score=st.none() | names,
         sort=st.sampled_from([*SORTS, *(f"-{name}" for name in SORTS)]),
         pane=st.sampled_from(["scores", "space", "history"]),
@@ -483,7 +483,7 @@ def test_every_view_of_heads_is_a_link_and_back(view: ViewState) -> None:
 
 
 def test_another_run_forgets_the_step_of_the_report_and_keeps_the_score() -> None:
-    view = ViewState(run="a", step=3, score="entropy", sort="-margin").change(run="b")
+    view = ViewState(run="a", checkpoint=3, score="entropy", sort="-margin").change(run="b")
     assert view == ViewState(run="b", score="entropy", sort="-margin")
 
 

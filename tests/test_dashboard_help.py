@@ -27,8 +27,8 @@ from workbench.figures.space import LABEL_STYLES
 # A value of every field that is not its default: what a link has to carry.
 OTHER: dict[str, Any] = {
     "run": "a", "runs": ("a", "b"), "capture": "c", "string": 3, "layer": 1, "head": 2, "row": 9,
-    "zoom": Zoom(1, 5, 0, 4), "scale": "linear", "palette": "viridis", "source": False, "tab": "tokens", "step": 100,
-    "score": "aligned.mass", "sort": "-margin", "pane": "space", "input": "batch", "text": "0110",
+    "zoom": Zoom(1, 5, 0, 4), "scale": "linear", "palette": "viridis", "source": False, "tab": "tokens",
+    "checkpoint": 100, "score": "aligned.mass", "sort": "-margin", "pane": "space", "input": "batch", "text": "0110",
     "distribution": "uniform", "length": 7, "seed": 4, "period": 3, "flip": 0.25, "count": 5, "mode": "free",
     "heads": ((0, 1), (1, 0)), "fed": ((1, 0), (3, 1)), "way": "mean", "keys": "anchors", "how": "zero",
     "drawn": "strings", "order": "-length", "cause": "stop",

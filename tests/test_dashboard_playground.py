@@ -248,7 +248,7 @@ def choices_request(app: Dash, query: str, change: Any) -> dict[str, Any]:
         (["seed", 7], "/playground?input=generated&seed=7"),
         (["flip", 0.25], "/playground?input=generated&flip=0.25"),
         (["length", None], "/playground?row=4&input=generated"),
-        (["step", -1], "/playground?row=4&input=generated"),
+        (["checkpoint", -1], "/playground?row=4&input=generated"),
         (["run", "other"], "/playground?run=other&input=generated"),
     ],
 )

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from workbench.dashboard.beside import Beside
 from workbench.dashboard.pages.attention_map import cells_for, clicked_cell, zoom_of
 from workbench.dashboard.pages.attention_row import around
-from workbench.dashboard.shell import everywhere
 from workbench.dashboard.state import MAX_QUERY, ViewState, Zoom
 
 # ---- the address -----------------------------------------------------------------------------------------------------
@@ -180,19 +179,12 @@ def test_jumping_to_a_key_shows_its_cell_and_pins_the_row(length: int, data: st.
     assert (view.row, view.tab) == (row, "map")
 
 
-@pytest.mark.parametrize(
-    ("path", "view", "step"),
-    [
-        ("/attention", ViewState(checkpoint=300), 300),
-        ("/attention", ViewState(step=300), None),
-        ("/playground", ViewState(step=300), 300),
-        ("/heads", ViewState(checkpoint=300), None),
-        ("/heads", ViewState(checkpoint=300, step=0), 0),
-        ("/runs", ViewState(checkpoint=300), 300),
-        ("/runs", ViewState(step=300), 300),
-        ("/", ViewState(), None),
-    ],
-)
-def test_the_weights_of_a_page_are_meant_on_all_of_them(path: str, view: ViewState, step: int | None) -> None:
-    taken = everywhere(view, path)
-    assert (taken.step, taken.checkpoint) == (step, step)
+@pytest.mark.parametrize("query", ["?step=300", "?checkpoint=300", "?step=300&checkpoint=300"])
+def test_weights_are_named_alike_on_all_pages_and_in_older_links(query: str) -> None:
+    view, notes = ViewState.parse(query)
+    assert (view, notes) == (ViewState(checkpoint=300), [])
+    assert view.query() == "?checkpoint=300"
+
+
+def test_a_note_calls_a_setting_as_the_address_does() -> None:
+    assert ViewState.parse("?step=x")[1] == ["Ignored step=x in the address: expected a whole number from 0."]

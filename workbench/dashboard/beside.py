@@ -26,6 +26,8 @@ class Beside:
         checkpoint: the step of the weights.
         string: index in the capture.
         layer, head: the attention head.
+        text: a typed string; in place of the one that the view stands for.
+        failure: index in the report on failures.
     """
 
     run: str | None = None
@@ -35,10 +37,15 @@ class Beside:
     string: int | None = None
     layer: int | None = None
     head: int | None = None
+    text: str | None = None
+    failure: int | None = None
 
 
 NAMES = tuple(f.name for f in fields(Beside))
 _IDS = ("run", "of", "capture")
+_LONGEST_TEXT = 6000
+_FORMS = {name: NEW_NAME for name in _IDS} | {"text": re.compile(r"[0-9]+(\.[0-9]+)*", re.ASCII)}
+_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def read_beside(text: str) -> Beside:
@@ -48,10 +55,10 @@ def read_beside(text: str) -> Beside:
     values: dict[str, str | int] = {}
     for part in text.split(","):
         name, _, value = part.partition(":")
-        fits = NEW_NAME.fullmatch(value) if name in _IDS else re.fullmatch(r"[0-9]{1,9}", value, re.ASCII)
+        fits = _FORMS.get(name, _COUNT).fullmatch(value) and len(value) <= _LONGEST_TEXT
         if name not in NAMES or name in values or not fits:
             raise ValueError(_EXPECTED)
-        values[name] = value if name in _IDS else int(value)
+        values[name] = value if name in _FORMS else int(value)
     return Beside(**values)  # type: ignore[arg-type]
 
 
@@ -74,7 +81,13 @@ def second_view(view: "ViewState") -> "ViewState":
     if beside.capture is not None:
         own = view.of if run == view.run else None
         changed = replace(changed, capture=beside.capture, string=None, of=beside.of or own)
-    named = {name: getattr(beside, name) for name in ("checkpoint", "string", "layer", "head")}
+    if beside.text is not None:
+        changed = replace(changed, text=beside.text)
+    elif beside.capture is not None or beside.string is not None:
+        changed = replace(changed, text=None, input="captured")
+    if changed.text != view.text or changed.input != view.input or beside.string is not None:
+        changed = replace(changed, fed=None)
+    named = {name: getattr(beside, name) for name in ("checkpoint", "string", "layer", "head", "failure")}
     changed = replace(changed, **{name: value for name, value in named.items() if value is not None})
     return replace(changed, of=None if changed.of == run else changed.of)
 
@@ -95,14 +108,17 @@ def difference(one: "ViewState", other: "ViewState", step: int) -> Beside:
         of = of_other if of_other != (of_one if run is None else run) else None
     before = one.checkpoint if run is None else None
     checkpoint = None if other.checkpoint == before else step if other.checkpoint is None else other.checkpoint
-    layer, head = (
-        getattr(other, name) if getattr(other, name) != getattr(one, name) else None for name in ("layer", "head")
+    if other.text is None and one.text is not None:  # which is left by naming what is looked at instead
+        string = other.string
+    layer, head, text, failure = (
+        getattr(other, name) if getattr(other, name) != getattr(one, name) else None
+        for name in ("layer", "head", "text", "failure")
     )
-    return Beside(run, of, capture, checkpoint, string, layer, head)
+    return Beside(run, of, capture, checkpoint, string, layer, head, text, failure)
 
 
 def after(beside: Beside | None, changed: set[str]) -> Beside | None:
     """Return the second subject once the fields `changed` of the view are others: what the old run had is dropped."""
     if beside is None or beside.run is not None or "run" not in changed:
         return beside
-    return replace(beside, of=None, capture=None, string=None, checkpoint=None)
+    return replace(beside, of=None, capture=None, string=None, checkpoint=None, failure=None)

@@ -9,7 +9,7 @@ from dash.exceptions import PreventUpdate
 
 from models.attention import Capture
 from models.errors import WorkbenchError
-from workbench.dashboard import comparison
+from workbench.dashboard import compare_bar, comparison
 from workbench.dashboard.data import Data, RunRow
 from workbench.dashboard.parts import link, message, panel
 from workbench.dashboard.recaptures import Recapturing
@@ -266,15 +266,8 @@ def string_steps(order: Sequence[int], current: int | None, view: ViewState, pat
 
 def compare_link(data: Data, chosen: Selection, view: ViewState, path: str, *, by_head: bool) -> Component:
     """Return the link into a comparison, or out of it; see `comparison.start`."""
-    compared = view.beside is not None
-    beside = None if compared else comparison.start(data, chosen, by_head)
-    return link(
-        "Compare",
-        path + view.change(beside=beside).query(),
-        className="button toggle",
-        title="Leave the comparison: c" if compared else "Another head, step, string or run beside this one: c",
-        **{"aria-keyshortcuts": "c", **({"aria-current": "true"} if compared else {})},
-    )
+    begins = view.beside or comparison.start(data, chosen, by_head)
+    return compare_bar.compare_link(view, path, begins, "Another head, step, string or run")
 
 
 def beside_in(order: Sequence[int], at: int | None, by: int) -> int | None:

@@ -15,9 +15,6 @@ from workbench.dashboard.state import ViewState
 
 NAME = "Copy Workbench"
 HELP = "/help"
-# Pages that name weights by a step of captured strings, and by one of reports and models.
-_BY_CHECKPOINT = ("/attention", "/coordinates")
-_BY_STEP = ("/heads", "/failures", "/playground", "/intervene")
 
 
 def index_page() -> str:
@@ -118,7 +115,6 @@ def register(app: Dash, data: Data, pages: Sequence[Page]) -> None:
     def navigate(path: Any, query: Any) -> tuple[list[Component], list[Component]]:
         view, notes = ViewState.parse(query)
         current = page_at(pages, path)
-        view = everywhere(view, path)
         links = [
             link(page.title, page.path + view.query(), **({"aria-current": "page"} if page is current else {}))
             for page in pages
@@ -136,13 +132,6 @@ def register(app: Dash, data: Data, pages: Sequence[Page]) -> None:
         Input("nav", "children"),
         State("url", "pathname"),
     )
-
-
-def everywhere(view: ViewState, path: Any) -> ViewState:
-    """Return the view that other pages take over from the page at an address: its weights are meant on all of them."""
-    by_step = path in _BY_STEP or (path not in _BY_CHECKPOINT and view.checkpoint is None)
-    step = view.step if by_step else view.checkpoint
-    return view.change(step=step, checkpoint=step)
 
 
 def page_at(pages: Sequence[Page], path: Any) -> Page | None:

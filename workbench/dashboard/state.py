@@ -32,10 +32,13 @@ ORDERS = ("found", "distribution", "length", "first", "place", "error", "cause",
 # What is drawn of a report on failures.
 DRAWN = ("law", "strings", "fixed", "causes", "lengths", "rows")
 
+# What was called otherwise in older links.
+_ALIASES = {"step": "checkpoint"}
+
 # Choosing one thing forgets what only made sense for the thing before it.
 _FORGETS = {
-    "run": ("capture", "string", "row", "zoom", "step", "heads", "failure", "checkpoint", "of", "fed"),
-    "step": ("failure",),
+    "run": ("capture", "string", "row", "zoom", "heads", "failure", "checkpoint", "of", "fed"),
+    "checkpoint": ("failure",),
     "failure": ("row", "text", "fed"),
     "cause": ("failure", "row", "text", "fed"),
     "confirmed": ("failure", "row", "text", "fed"),
@@ -197,7 +200,8 @@ class ViewState:
         runs: the runs ticked for comparison.
         capture: the capture of `run`.
         of: the run whose captures are looked at under the weights of `run`; None for its own.
-        checkpoint: the step whose weights a captured string is looked at under; None for as it was captured.
+        checkpoint: the step of the weights: those a captured string is looked at under, a report is of, a model runs
+            with. None for those of the capture, of the newest report, or the newest.
         failing: whether only strings that are copied wrongly are listed.
         beside: what is another at the second subject of a comparison; None for no comparison.
         string: index of the string in the capture.
@@ -208,7 +212,6 @@ class ViewState:
         palette: the colour scale.
         source: whether the true source is drawn over the map.
         tab: the pattern as a map, or token by token.
-        step: the step whose report on the heads is shown.
         score: the score that is drawn by layer and head.
         sort: what the table of heads is sorted by.
         pane: what is drawn of the heads: a score of each, the space of all scores, or how they formed.
@@ -245,7 +248,6 @@ class ViewState:
     palette: str = field(default="cividis", metadata={"codec": _one_of("cividis", "viridis")})
     source: bool = field(default=True, metadata={"codec": _SWITCH})
     tab: str = field(default="map", metadata={"codec": _one_of("map", "tokens")})
-    step: int | None = field(default=None, metadata={"codec": _COUNT})
     score: str | None = field(default=None, metadata={"codec": _SCORE})
     sort: str = field(default="head", metadata={"codec": _one_of(*SORTS, *(f"-{name}" for name in SORTS))})
     pane: str = field(default="scores", metadata={"codec": _one_of("scores", "space", "history")})
@@ -316,16 +318,17 @@ class ViewState:
         known = {f.name: f for f in fields(cls)}
         values: dict[str, Any] = {}
         notes = []
-        for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=True):
+        for name, text in parse_qsl(query.lstrip("?"), keep_blank_values=True):
+            key = _ALIASES.get(name, name)
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"; did you mean {near[0]}" if near else ""
-                notes.append(f"Ignored {_short(key)!r} in the address: no setting is called so{hint}.")
+                notes.append(f"Ignored {_short(name)!r} in the address: no setting is called so{hint}.")
                 continue
             try:
                 values[key] = known[key].metadata["codec"].read(text)
             except ValueError as error:
-                notes.append(f"Ignored {key}={_short(text)} in the address: expected {error}.")
+                notes.append(f"Ignored {name}={_short(text)} in the address: expected {error}.")
         return cls(**values), notes[:8]
 
 

@@ -79,24 +79,38 @@
   // ---- what the second subject has instead ----
 
   // Choosing one thing forgets what belonged to the thing before it.
-  var FORGETS = { run: ["of", "capture", "checkpoint", "string"], capture: ["of", "string"] };
+  var FORGETS = {
+    run: ["of", "capture", "checkpoint", "string", "failure"],
+    checkpoint: ["failure"],
+    capture: ["of", "string", "text"],
+    string: ["text"],
+    text: ["of", "capture", "string"]
+  };
+
+  // A typed string as the address has it, "0110" or "12.7.3"; null where it is none.
+  function typed(text) {
+    var parts = text.trim().split(/[ .,]+/);
+    return text.trim() === "" ? "" : parts.every(function (part) { return /^[0-9]+$/.test(part); }) ? parts.join(".") : null;
+  }
 
   document.addEventListener("change", function (event) {
-    var list = within(event, "select[data-beside]");
+    var list = within(event, "select[data-beside], #beside-text");
     if (!list) { return; }
+    var value = list.tagName === "SELECT" ? list.value : typed(list.value);
+    if (value === null) { return; }
     var named = {}, said = new URLSearchParams(window.location.search).get("beside") || "same";
     if (said !== "same") {
       said.split(",").forEach(function (part) { named[part.split(":")[0]] = part.slice(part.indexOf(":") + 1); });
     }
-    var name = list.dataset.beside;
+    var name = list.dataset.beside || "text";
     (FORGETS[name] || []).concat(name === "head" ? ["layer", "head"] : [name]).forEach(function (gone) {
       delete named[gone];
     });
-    if (list.value && name === "head") {
-      named.layer = list.value.split(".")[0];
-      named.head = list.value.split(".")[1];
-    } else if (list.value) {
-      named[name] = list.value;
+    if (value && name === "head") {
+      named.layer = value.split(".")[0];
+      named.head = value.split(".")[1];
+    } else if (value) {
+      named[name] = value;
     }
     var parts = Object.keys(named).map(function (key) { return key + ":" + named[key]; });
     go({ beside: parts.join(",") || "same" });

@@ -101,7 +101,7 @@ def _caption(head: HeadContent, chosen: Selection, view: ViewState, width: int) 
     look = label_look(head.label)
     surely = "" if head.certain else " (uncertain)"
     why = "" if decided is None else f": {decided.score} {text_of(decided)}"
-    there = HEADS_PATH + view.change(step=chosen.step, layer=head.layer, head=head.head).query()
+    there = HEADS_PATH + view.change(checkpoint=chosen.step, layer=head.layer, head=head.head).query()
     roomy = width <= _ROOMY
     said = [html.Span(look["children"], className="caption-label"), html.Span(score)] if roomy else []
     return link(

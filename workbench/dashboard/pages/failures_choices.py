@@ -20,7 +20,7 @@ from workbench.dashboard.state import ViewState
 # The lists by name: the field of a view that each sets.
 _LISTS = {
     "run": "run",
-    "step": "step",
+    "step": "checkpoint",
     "cause": "cause",
     "confirmed": "confirmed",
     "distribution": "failed_distribution",
@@ -123,7 +123,7 @@ def values_of(data: Data, reports: Reports, view: ViewState) -> dict[str, tuple[
         steps = reports.steps(run.id)
         newest = [f"step {step:,}" + (" · newest" if step == steps[0] and len(steps) > 1 else "") for step in steps]
         options = [{"label": label, "value": step} for label, step in zip(newest, steps, strict=True)]
-        values["step"] = (options, shown_step(steps, view.step) if steps else view.step)
+        values["step"] = (options, shown_step(steps, view.checkpoint) if steps else view.checkpoint)
         chosen = reports.choose(view)
         confirmed = None if view.confirmed is None else "on" if view.confirmed else "off"
         shown = (view.cause, confirmed, view.failed_distribution, view.failed_length)

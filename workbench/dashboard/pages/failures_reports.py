@@ -186,7 +186,7 @@ class Reports:
                 f"failed copy, with a counterfactual and its control",
                 self.command(run.id),
             )
-        step, notes = step_with_notes("failures", run, steps, view.step)
+        step, notes = step_with_notes("failures", run, steps, view.checkpoint)
         content = self.content(run.id, step)
         listed = listed_failures(content, view)
         selected = view.failure
@@ -194,7 +194,7 @@ class Reports:
             if selected is not None and listed:
                 notes.append(f"Failure {selected} is not among those listed; showing the first of them.")
             selected = listed[0] if listed else None
-        chosen = replace(view, run=run.id, step=step, failure=selected)
+        chosen = replace(view, run=run.id, checkpoint=step, failure=selected)
         return Chosen(chosen, run, steps, self.layout(run.id), content, listed, tuple(notes))
 
     def layout(self, run_id: str) -> Layout:

@@ -43,7 +43,7 @@ def register(app: Dash, data: Data, reports: Reports) -> None:
             return runs, view.run, [], None, [], None, {"run": view.run}
         newest = [f"step {step:,}" + (" · newest" if step == steps[0] and len(steps) > 1 else "") for step in steps]
         options = [{"label": label, "value": step} for label, step in zip(newest, steps, strict=True)]
-        set_now = {"run": run.id, "step": shown_step(steps, view.step) if steps else view.step}
+        set_now = {"run": run.id, "step": shown_step(steps, view.checkpoint) if steps else view.checkpoint}
         try:
             chosen = reports.choose(view)
         except WorkbenchError:
@@ -56,7 +56,7 @@ def register(app: Dash, data: Data, reports: Reports) -> None:
         app,
         "heads-choices",
         [*outputs, Output("heads-set", "data")],
-        _CHOICES,
+        ("run", "checkpoint", "score"),
         render,
         stamp=reports.stamp,
         tick="heads-tick",
@@ -76,7 +76,7 @@ def register(app: Dash, data: Data, reports: Reports) -> None:
         if isinstance(run, str) and run != was.get("run"):
             return PATH + view.change(run=run).query()
         if type(step) is int and step >= 0 and step != was.get("step"):
-            return PATH + view.change(step=step).query()
+            return PATH + view.change(checkpoint=step).query()
         if isinstance(score, str) and score != was.get("score"):
             return PATH + view.change(score=score).query()
         raise PreventUpdate

@@ -151,7 +151,7 @@ class Reports:
                 f"its label, and what interventions say of it",
                 self.command(run.id),
             )
-        step, notes = step_with_notes("heads", run, steps, view.step)
+        step, notes = step_with_notes("heads", run, steps, view.checkpoint)
         content = self.heads(run.id, step)
         counts = counts_of(content.heads)
         layer = min(view.layer, len(counts) - 1)
@@ -163,7 +163,7 @@ class Reports:
         if score not in names:
             notes.append(f"There is no score {score} between 0 and 1 in this report; showing another.")
             score = default_score(content, names)
-        chosen = replace(view, run=run.id, step=step, layer=layer, head=head, score=score)
+        chosen = replace(view, run=run.id, checkpoint=step, layer=layer, head=head, score=score)
         at = next(one for one in content.heads if (one.layer, one.head) == (layer, head))
         return Chosen(chosen, run, steps, content, at, tuple(notes))
 

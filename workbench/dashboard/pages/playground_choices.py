@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from models.errors import UsageError, WorkbenchError
-from workbench.dashboard import pickers
+from workbench.dashboard import live_pairs, pickers
 from workbench.dashboard.data import RunRow
 from workbench.dashboard.live_models import Live, LiveModels, Loading
 from workbench.dashboard.pages.playground_strings import (
@@ -25,10 +25,10 @@ from workbench.dashboard.pages.playground_strings import (
 )
 from workbench.dashboard.parts import link, message, panel, switch
 from workbench.dashboard.regions import EVERYTHING, follow, memory
-from workbench.dashboard.selection import choose_capture, choose_run
+from workbench.dashboard.selection import choose_capture, choose_owner, choose_run
 from workbench.dashboard.state import ViewState
 
-_LISTS = ("run", "step", "capture", "distribution")
+_LISTS = ("run", "checkpoint", "capture", "distribution")
 _NUMBERS = {
     "length": ("Length n", 1, 1_000_000, 1),
     "seed": ("Seed", 0, 999_999_999, 1),
@@ -62,7 +62,7 @@ def columns(page: str, *parts: Component) -> Component:
 
 def _controls(page: str) -> list[Component]:
     lists = {
-        name: dcc.Dropdown(id=f"{page}-{name}", clearable=False, placeholder="none", searchable=name != "step")
+        name: dcc.Dropdown(id=f"{page}-{name}", clearable=False, placeholder="none", searchable=name != "checkpoint")
         for name in _LISTS
     }
     numbers = {
@@ -80,7 +80,7 @@ def _controls(page: str) -> list[Component]:
     numbered = [labelled(name, label, numbers[name]) for name, (label, *_) in _NUMBERS.items()]
     return [
         labelled("run", "Run", lists["run"]),
-        labelled("step", "Weights", lists["step"]),
+        labelled("checkpoint", "Weights", lists["checkpoint"]),
         html.Div(id=f"{page}-input", className="input-switch"),
         labelled("capture", "Capture", lists["capture"]),
         html.Div(id=f"{page}-strings", className="strings-area"),
@@ -99,17 +99,17 @@ def register(app: Dash, models: LiveModels, page: str, path: str, *, batches: bo
         if opened is None:
             raise PreventUpdate
         try:
-            choose(models, view)
+            first = choose(models, view)
         except Loading as loading:
             return waiting(loading), "columns live loading", time.monotonic_ns()
         except Exception as error:
             return message(error), "columns live nothing", 0
-        return [], "columns live", 0
+        return [], "columns live", time.monotonic_ns() if live_pairs.waits(models, first, view) else 0
 
     def look(view: ViewState) -> str:
         """The stamp of the model, never the same twice while it is not there: each look is answered."""
         found = stamp(models, view)
-        return f"{found} {time.monotonic_ns()}" if found.startswith("absent") else found
+        return f"{found} {time.monotonic_ns()}" if "absent" in found.split() else found
 
     follow(
         app,
@@ -195,11 +195,18 @@ def register(app: Dash, models: LiveModels, page: str, path: str, *, batches: bo
     )
 
     def render_strings(chosen: Any, view: ViewState) -> tuple[Any]:
-        if view.input != "captured" or not chosen.run.captures:
+        owner = choose_owner(models.data, chosen.run, view)
+        if view.input != "captured" or not owner.captures:
             return ([],)
         capture_id, capture, index = captured(models, chosen.run, view)
-        shown = replace(view, run=chosen.run.id, of=None, capture=capture_id, string=index, text=None)
-        return (pickers.string_list(capture, index, shown, path),)
+        shown = replace(view, run=chosen.run.id, of=chosen.view.of, capture=capture_id, string=index, text=None)
+        listed = pickers.string_list(capture, index, shown, path)
+        if owner.id == chosen.run.id:
+            return (listed,)
+        own = link("Strings of this run", path + view.change(of=None, capture=None).query())
+        return (
+            [html.P(["Captured from ", html.Span(owner.id, className="id"), ". ", own], className="quiet"), listed],
+        )
 
     follow_live(app, models, page, "strings", [Output(f"{page}-strings", "children")], EVERYTHING, render_strings)
 
@@ -207,7 +214,7 @@ def register(app: Dash, models: LiveModels, page: str, path: str, *, batches: bo
 def changed(name: str, value: Any) -> dict[str, Any]:
     """Return the change of a view that a value of a field stands for; UsageError where it stands for none."""
     default = {"seed": 0, "count": 16}.get(name)
-    if value is None or value == "" or (name == "step" and value == _NEWEST):
+    if value is None or value == "" or (name == "checkpoint" and value == _NEWEST):
         return {name: default}
     parsed, notes = ViewState.parse("?" + urlencode({name: f"{value:.6f}" if name == "flip" else str(value)}))
     if notes:
@@ -224,12 +231,14 @@ def choices(models: LiveModels, view: ViewState) -> dict[str, Any]:
     try:
         run = choose_run(data, view)
         values["run"] = (values["run"][0], run.id)
-        values["step"] = (step_options(models, run), _NEWEST if view.step in (None, run.step) else view.step)
+        newest = view.checkpoint in (None, run.step)
+        values["checkpoint"] = (step_options(models, run), _NEWEST if newest else view.checkpoint)
+        owner = choose_owner(data, run, view)
         values["capture"] = (
-            pickers.capture_options(data, run),
-            choose_capture(data, run, view) if run.captures else None,
+            pickers.capture_options(data, owner),
+            choose_capture(data, owner, view) if owner.captures else None,
         )
-        live = models.get(run.id, view.step)
+        live = models.get(run.id, view.checkpoint)
         values |= drawn_values(live, view)
         values["text"] = write_tokens(choose(models, view).tokens, live.task.alphabet)
     except WorkbenchError:  # the page's state says what is wrong; what is known is shown
@@ -271,7 +280,7 @@ def input_switch(models: LiveModels, view: ViewState, path: str, batches: bool) 
     """Return the choice between a captured string, a generated one and a batch, and the next generated one."""
     kinds = [("captured", "Captured"), ("generated", "Generated"), *([("batch", "Batch")] if batches else [])]
     try:
-        has_captures = bool(choose_run(models.data, view).captures)
+        has_captures = bool(choose_owner(models.data, choose_run(models.data, view), view).captures)
     except WorkbenchError:
         has_captures = False
     now = view.input if batches or view.input != "batch" else "generated"

@@ -9,10 +9,11 @@ from dash.exceptions import PreventUpdate
 
 from models.attention import Capture
 from models.errors import UsageError, WorkbenchError
+from workbench.dashboard.beside import second_view
 from workbench.dashboard.data import RunRow
 from workbench.dashboard.live_models import Live, LiveModels, require_size
 from workbench.dashboard.regions import Told, follow
-from workbench.dashboard.selection import choose_capture, choose_run, failed_first
+from workbench.dashboard.selection import choose_capture, choose_owner, choose_run, failed_first
 from workbench.dashboard.state import ViewState
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from models.config import TaskSettings
 
 OF_STRINGS = (
-    "run", "step", "capture", "string", "input", "text", "distribution", "length", "seed", "period", "flip",
+    "run", "checkpoint", "of", "capture", "string", "input", "text", "distribution", "length", "seed", "period", "flip",
 )  # fmt: skip
 
 
@@ -68,14 +69,18 @@ def choose(models: LiveModels, view: ViewState) -> Chosen:
         UsageError, WorkbenchError: what is named is not there, damaged, or larger than the pages take.
     """
     run = choose_run(models.data, view)
-    live = models.get(run.id, view.step)
+    live = models.get(run.id, view.checkpoint)
     notes: list[str] = []
+    asked = view.layer, view.head
     layer = min(view.layer, len(live.heads) - 1)
     head = min(view.head, live.heads[layer] - 1)
-    if (layer, head) != (view.layer, view.head):
-        notes.append(f"The model has no head {view.layer}.{view.head}; showing {layer}.{head}.")
-    view = replace(view, run=run.id, layer=layer, head=head)
+    if (layer, head) != asked:
+        notes.append(f"The model has no head {asked[0]}.{asked[1]}; showing {layer}.{head}.")
+    view = replace(view, run=run.id, of=None if view.of == run.id else view.of, layer=layer, head=head)
     origin, tokens, words = _string(models, run, live, view)
+    if origin == "captured":
+        capture_id, _, index = captured(models, run, view)
+        view = replace(view, capture=capture_id, string=index)
     require_size(live, len(tokens))
     if max(tokens) >= live.task.alphabet:
         raise UsageError(
@@ -103,10 +108,11 @@ def _string(models: LiveModels, run: RunRow, live: Live, view: ViewState) -> tup
     if view.text is not None:
         tokens = read_tokens(view.text, live.task.alphabet)
         return "typed", tokens, f"a typed string of {len(tokens):,} tokens"
-    if view.input == "captured" and run.captures:
+    if view.input == "captured" and choose_owner(models.data, run, view).captures:
         capture_id, capture, index = captured(models, run, view)
         string = models.data.string(capture, index)
-        source = string.tokens[live.task.a : live.task.a + string.length].tolist()
+        first = int(string.source_position.max()) - string.length  # of the source, which EOS is copied from the end of
+        source = string.tokens[first : first + string.length].tolist()
         return "captured", tuple(source), f"string #{index} of capture {capture_id}"
     sample = generate(live, view, 1)
     length = sample.length
@@ -116,12 +122,13 @@ def _string(models: LiveModels, run: RunRow, live: Live, view: ViewState) -> tup
 
 def captured(models: LiveModels, run: RunRow, view: ViewState) -> tuple[str, Capture, int]:
     """Id, capture and index of the captured string that a view stands for; UsageError where there is none."""
-    capture_id = choose_capture(models.data, run, view)
-    capture = models.data.capture(run.id, capture_id)
+    owner = choose_owner(models.data, run, view)
+    capture_id = choose_capture(models.data, owner, view)
+    capture = models.data.capture(owner.id, capture_id)
     order = failed_first(capture)
     if not order:
-        raise UsageError(f"capture {capture_id} of run {run.id} holds no strings; generate one instead")
-    index = order[0] if view.string is None or view.of not in (None, run.id) else view.string
+        raise UsageError(f"capture {capture_id} of run {owner.id} holds no strings; generate one instead")
+    index = order[0] if view.string is None else view.string
     if index >= len(capture):
         raise UsageError(f"capture {capture_id} has no string {index}; it has strings 0 to {len(capture) - 1}")
     return capture_id, capture, index
@@ -218,8 +225,12 @@ def follow_live(
 
 
 def stamp(models: LiveModels, view: ViewState) -> str:
-    """What changes when the model of a view becomes ready or its weights change; starts nothing."""
+    """What changes when a model of a view becomes ready or its weights change; starts nothing."""
     try:
-        return models.stamp(choose_run(models.data, view).id, view.step)
+        first = models.stamp(choose_run(models.data, view).id, view.checkpoint)
+        if view.beside is None:
+            return first
+        other = second_view(view)
+        return f"{first} {models.stamp(choose_run(models.data, other).id, other.checkpoint)}"
     except WorkbenchError as error:
         return str(error)
