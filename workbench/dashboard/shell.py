@@ -1,7 +1,9 @@
 """What stands around every page: bar, navigation that keeps the selection, and notes about the address."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
@@ -14,22 +16,25 @@ from workbench.dashboard.shortcuts import shortcut_table
 from workbench.dashboard.state import ViewState
 
 NAME = "Copy Workbench"
+_ICON = Path(__file__).parent / "assets" / "icon.svg"
 HELP = "/help"
 
 
 def index_page() -> str:
     """Return the HTML page that Dash fills.
 
-    The theme is set before anything is painted. Plotly is fetched at once, not when the first graph is met; as a
+    The theme is set before anything is painted. The icon stands in the page, since a browser asks for its file anew at
+    every change of the address. Plotly is fetched at once, not when the first graph is met; as a
     prefetch, of which a browser does not complain on pages that draw none.
     """
+    icon = "data:image/svg+xml," + quote(_ICON.read_text(encoding="utf-8").strip())
     return """<!DOCTYPE html>
 <html lang="en">
 <head>
 {%metas%}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{%title%}</title>
-<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+<link rel="icon" href="{icon}" type="image/svg+xml">
 <script>
 (function () {
   var kept = null;
@@ -45,7 +50,7 @@ def index_page() -> str:
 {%app_entry%}
 <footer>{%config%}{%scripts%}{%renderer%}</footer>
 </body>
-</html>"""
+</html>""".replace("{icon}", icon)
 
 
 def layout(data: Data) -> Component:
