@@ -76,6 +76,8 @@ def as_workbench_error(error: OSError, doing: str) -> WorkbenchError:
     """
     reason = (error.strerror or str(error)).lower()
     advice = _ADVICE.get(error.errno or 0)
+    if error.errno == errno.ENOENT and doing.startswith(("write", "create")):
+        advice = "choose a folder that exists and takes new files"
     return WorkbenchError(f"cannot {doing}: {reason}" + (f"; {advice}" if advice else ""))
 
 

@@ -32,6 +32,7 @@ from workbench.soundness import config_fault, require_sound, tensors_fault
 
 FORMAT = 1
 LATEST = "latest"
+AT = "@"  # between a run and a step of its weights; no run's id has one
 STORE_VARIABLE = "COPY_WORKBENCH_STORE"
 _OUR_FILES = ("run.json", "config.toml", "metrics.jsonl")
 _ABANDONED_SECONDS = 3600
@@ -244,6 +245,9 @@ class Store:
             return runs[0]
         path = self.path_of(name)
         matches = [run for run in runs if run.path == path] or [run for run in runs if run.id.startswith(name)]
+        if not matches and AT in name:
+            whole = name.split(AT)[0]
+            raise UsageError(f"{name!r} names a step of a run, and a whole run is asked for here: give {whole}")
         if not matches:
             raise UsageError(unknown("run", name, [run.id for run in runs]) + f" (in {self.root})")
         if len(matches) > 1:

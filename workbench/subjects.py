@@ -9,11 +9,10 @@ from models.device import pick_device
 from models.errors import UsageError, WorkbenchError
 from models.training import load_weights
 from models.transformer import CopyTransformer, build_model
-from workbench.runs import Run, Status, Store
+from workbench.runs import AT, Run, Status, Store
 from workbench.train import load_tensors, stored_recipe
 
 BUILT = "built"
-AT = "@"  # no run's id has one
 _OTHER_KINDS = ("hf", "gguf")
 _DIGITS = 12
 

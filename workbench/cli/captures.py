@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +22,7 @@ from workbench.capture_files import (
 from workbench.cli.evaluation import parse_lengths
 from workbench.cli.options import DeviceOption, JsonOption, RunArgument, StoreOption
 from workbench.cli.output import Output, age_text, lengths_text
-from workbench.files import bytes_text
+from workbench.files import bytes_text, require_new_name
 from workbench.runs import Run, Store
 
 INTERRUPTED = 130
@@ -33,7 +34,12 @@ _DIGITS = 10  # tokens of the largest alphabet whose strings are written without
 
 
 def capture(
-    run: RunArgument,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUBJECT", help="A run's id, the beginning of it, or `latest`; or a hand-built model, built:NAME."
+        ),
+    ],
     strings: Annotated[int, typer.Option(help="How many strings.", min=1)] = 8,
     length: Annotated[
         str | None, typer.Option(help="Of the strings: 60, or 40-80.  [default: the longest of training]")
@@ -72,26 +78,35 @@ def capture(
     device: DeviceOption = "auto",
     json: JsonOption = None,
 ) -> None:
-    """Store what is needed to look at the exact attention of some strings. Ctrl-C leaves nothing behind."""
+    """Store what is needed to look at the exact attention of some strings. Ctrl-C leaves nothing behind.
+
+    A hand-built model becomes a run of the store with its first capture, so that the dashboard shows it like any other.
+    """
     output = Output(json)
     lengths = None if length is None else _one_length(length)
     limit = None if budget is None else parse_size(budget)
     folder = Store(store)
     if text is not None:
         _refuse_beside_text({"--length": length, "--distribution": distribution, "--failed": failed or None})
-    if name is not None:
+    built = run.startswith("built:")
+    if name is not None and built:
+        require_new_name(name, "capture")
+    elif name is not None:
         new_capture_path(folder.open(run), name)
     from models.capture import hooks_named
     from models.capture_cost import CaptureSize
     from models.distributions import DISTRIBUTIONS
     from models.tasks import CopyTask
+    from workbench.built import find_built, keep_built
     from workbench.captures import Request, build_overviews, choose_strings, long_heads, require_room, write_capture
     from workbench.limits import require_positions
     from workbench.progress import Bar
-    from workbench.subjects import load_run
+    from workbench.subjects import load_run, load_subject
 
-    opened = folder.open(run)
-    subject = load_run(opened, device, checkpoint)
+    opened = find_built(folder, run) if built else folder.open(run)
+    if name is not None and opened is not None:
+        new_capture_path(opened, name)
+    subject = load_subject(folder, run, device, checkpoint) if opened is None else load_run(opened, device, checkpoint)
     settings = subject.recipe.task
     given = None if text is None else read_string(text, settings.alphabet)
     if given is None:
@@ -114,7 +129,7 @@ def capture(
     if subject.remark:
         output.remark(subject.remark)
     size = CaptureSize(request.strings, request.lengths[1], extra, overview)
-    cost = require_room(subject.model, opened.path, size, limit)
+    cost = require_room(subject.model, _there(folder.root if opened is None else opened.path), size, limit)
     output.remark(f"at most {bytes_text(cost.disk)} on disk and {bytes_text(cost.memory)} of memory")
 
     task = CopyTask(settings)
@@ -127,6 +142,9 @@ def capture(
             output.remark(f"{len(batch)} strings that are copied wrongly found among the {tried} tried")
         else:
             batch, tried = choose_strings(subject.model, task, request)
+        if opened is None:
+            opened = keep_built(folder, run)
+            output.remark(f"{run} is now run {opened.id} of {folder.root}")
         with Bar(output.progress, f"capturing {subject.name}", len(batch)) as bar:
             path = write_capture(
                 opened,
@@ -154,12 +172,17 @@ def capture(
     wrong = f"{made.failed} of them copied wrongly" if made.failed else "all copied exactly"
     output.line(
         f"captured {made.id}: {strings_text(made.strings, made.longest, made.shortest)}, {wrong}, "
-        f"{bytes_text(made.size)}; see: workbench captures {shlex.quote(subject.name)} {made.id}{folder.option}"
+        f"{bytes_text(made.size)}; see: workbench captures {shlex.quote(opened.id)} {made.id}{folder.option}"
     )
-    output.json(_summary(made) | {"run": subject.name, "tried": tried, "interrupted": interrupted})
+    output.json(_summary(made) | {"run": opened.id, "tried": tried, "interrupted": interrupted})
     if interrupted:
         output.remark("interrupted: the capture is complete, the overviews that are missing are made when looked at")
         raise typer.Exit(INTERRUPTED)
+
+
+def _there(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
 
 
 def captures(
