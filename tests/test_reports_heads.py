@@ -130,6 +130,21 @@ def test_agreement_does_not_mind_the_order_of_heads(examined: Examined) -> None:
     assert comparison.agree(two, turned) == 1.0
 
 
+def test_agreement_of_certain_labels_leaves_the_others_out(examined: Examined) -> None:
+    sure, unsure = (
+        examined.content.model_copy(
+            update={"heads": tuple(head.model_copy(update={"certain": certain}) for head in examined.content.heads)}
+        )
+        for certain in (True, False)
+    )
+    assert comparison.agree(sure, unsure) == 1.0
+    assert comparison.agree_certainly(sure, sure) == 1.0
+    assert comparison.agree_certainly(sure, unsure) == 0.0
+    assert comparison.agree_certainly(unsure, unsure) is None
+    content, _ = comparison.compare([unsure, unsure.model_copy(update={"subject": "built:other"})])
+    assert content.finding.endswith("no label is certain")
+
+
 def test_text_from_data_is_never_markup() -> None:
     page = Document("<b>", '"><script>alert(1)</script>')
     page.section("</h2><script>", "<img src=x>")

@@ -94,6 +94,11 @@ class AgreementContent(Content):
     first: str
     second: str
     agreement: float = Field(description="share of heads, 0 to 1, that find one of the same label in the same layer")
+    certain: float | None = Field(
+        default=None,
+        description="the same of certain labels alone, as a share of those of the subject that has more; None where "
+        "neither has one",
+    )
 
 
 class LabelCount(Content):

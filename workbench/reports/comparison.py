@@ -19,7 +19,7 @@ def compare(contents: Sequence[HeadsContent]) -> tuple[ComparisonContent, ScoreS
     """Put reports beside each other; of subjects with different names."""
     space = score_space([point for content in contents for point in points(content)])
     agreement = tuple(
-        AgreementContent(first=a.subject, second=b.subject, agreement=agree(a, b))
+        AgreementContent(first=a.subject, second=b.subject, agreement=agree(a, b), certain=agree_certainly(a, b))
         for a, b in combinations(contents, 2)
         if _shape(a) == _shape(b)
     )
@@ -53,8 +53,15 @@ def agree(first: HeadsContent, second: HeadsContent) -> float:
     return sum(shared.values()) / len(first.heads)
 
 
-def _labels(content: HeadsContent) -> list[tuple[int, str]]:
-    return [(head.layer, head.label) for head in content.heads]
+def agree_certainly(first: HeadsContent, second: HeadsContent) -> float | None:
+    """The same of certain labels, as a share of those of the report that has more; None where neither has one."""
+    labels = [_labels(content, certain=True) for content in (first, second)]
+    most = max(map(len, labels))
+    return (Counter(labels[0]) & Counter(labels[1])).total() / most if most else None
+
+
+def _labels(content: HeadsContent, certain: bool = False) -> list[tuple[int, str]]:
+    return [(head.layer, head.label) for head in content.heads if head.certain or not certain]
 
 
 def _shape(content: HeadsContent) -> list[int]:
@@ -71,7 +78,9 @@ def _finding(contents: Sequence[HeadsContent], agreement: Sequence[AgreementCont
     if not agreement:
         return said
     mean = sum(pair.agreement for pair in agreement) / len(agreement)
-    return f"{said}. Subjects of one shape agree on {mean:.0%} of their heads"
+    said += f". Subjects of one shape agree on {mean:.0%} of their heads"
+    sure = [pair.certain for pair in agreement if pair.certain is not None]
+    return f"{said}, on {sum(sure) / len(sure):.0%} of certain labels" if sure else f"{said}; no label is certain"
 
 
 def _space(space: ScoreSpace) -> SpaceContent:

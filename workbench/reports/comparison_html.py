@@ -21,11 +21,20 @@ def render(content: ComparisonContent, space: ScoreSpace, examined: Sequence[Exa
         page.section(
             "Agreement",
             "Share of heads that find one of the same label in the same layer of the other subject, for subjects of "
-            "one shape; heads of a layer may stand in any order.",
+            "one shape; heads of a layer may stand in any order. Certain: the same of certain labels alone, as a "
+            "share of those of the subject that has more.",
         )
         page.table(
-            ["subject", "other", ">agreement"],
-            [[pair.first, pair.second, f"{pair.agreement:.2f}"] for pair in content.agreement],
+            ["subject", "other", ">agreement", ">certain"],
+            [
+                [
+                    pair.first,
+                    pair.second,
+                    f"{pair.agreement:.2f}",
+                    "–" if pair.certain is None else f"{pair.certain:.2f}",
+                ]
+                for pair in content.agreement
+            ],
         )
     page.section("Heads in score space", "Principal components of the standardised scores of all heads.")
     page.figure(head_space(space), "Heads as points; those of one label lie together where labels are of one kind.")
