@@ -16,8 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens.hook_points import HookPoint
 
-from models.layers import Attention, Norm
+from models.layers import Attention
 from models.masks import Visibility
+from models.norm import Norm
 from models.transformer import CopyTransformer
 
 

@@ -19,7 +19,8 @@ from transformer_lens.hook_points import HookPoint
 from models.config import ModelSettings, Recipe
 from models.errors import UsageError
 from models.hooked import HookedConfig, HookedInterface
-from models.layers import MLP, Attention, Norm, Rows, hooked, look_up, take_rows
+from models.layers import MLP, Attention, Rows, look_up, take_rows
+from models.norm import Norm, hooked
 from models.positions import SCHEMES, Places, Scheme, build_scheme, parse_scheme
 from models.tasks import IGNORE, CopyTask, Vocabulary
 

@@ -184,7 +184,7 @@ def test_norms_computed_through_hooks_equal_the_fused_ones(norm: str, placement:
 
 @pytest.mark.parametrize("shape", [(5, 16), (3, 4, 16), (2, 3, 2, 16)])
 def test_rms_norm_and_its_gradients_equal_pytorchs(shape: tuple[int, ...]) -> None:
-    from models.layers import Norm
+    from models.norm import Norm
 
     generator = torch.Generator().manual_seed(0)
     norm, x = Norm("RMS", 16, 1e-6), torch.randn(shape, generator=generator, requires_grad=True)

@@ -15,7 +15,7 @@ from analyses.estimates import Estimates, from_draws, ratios
 from analyses.measures.base import MODEL_MEASURES
 from analyses.passes import Measured, Progress
 from analyses.samples import Sample
-from models.layers import Norm
+from models.norm import Norm
 from models.tasks import CopyBatch, CopyTask
 from models.transformer import CopyTransformer
 
