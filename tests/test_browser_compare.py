@@ -236,3 +236,18 @@ def test_nothing_runs_off_the_side_of_a_comparison(site: Site, width: int) -> No
     assert all(tops)
     if width > 1100:
         assert tops[0]["y"] == pytest.approx(tops[1]["y"], abs=16), "maps stand side by side"  # type: ignore[index]
+
+
+def test_a_key_waits_for_the_heads_to_follow_the_one_before(site: Site) -> None:
+    page = site.page
+    site.open(f"/attention?run={site.ids['rope']}")
+    map_box(page)
+    expect(page.locator("a.thumbnail[aria-current]")).to_have_attribute("title", re.compile("head 0"))
+    page.route("**/_dash-update-component*", lambda route: None)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url(re.compile("head=1"))
+    page.keyboard.press("ArrowLeft")
+    assert "head=1" in page.url, "the heads that are shown still stand around head 0, which has none to its left"
+    page.unroute("**/_dash-update-component*")  # which lets go what was held
+    page.wait_for_url(lambda address: "head=" not in address)
+    expect(page.locator("a.thumbnail[aria-current]")).to_have_attribute("title", re.compile("head 0"))
