@@ -141,6 +141,34 @@ def compare_controlled(
     )
 
 
+def contrast(
+    first: tuple[Outcomes, Outcomes], second: tuple[Outcomes, Outcomes], *, seed: int = 0
+) -> dict[str, Estimate]:
+    """Return what an intervention changes in one subject minus what it changes in another, by measure.
+
+    Differences are paired by string: both subjects, as two models or two heads of one, read the same strings.
+
+    Args:
+        first: answers of one subject without and with the intervention.
+        second: those of the other.
+        seed: of the intervals.
+
+    Raises:
+        UsageError: not as many strings, or several that differ in length.
+    """
+    if len(first[0]) != len(second[0]):
+        raise UsageError(f"strings come in pairs; the first has {len(first[0])}, the second {len(second[0])}")
+    changes, rows = [], []
+    for baseline, changed in (first, second):
+        before, at = _sums(baseline, baseline)
+        changes.append((_sums(baseline, changed)[0] - before) / at)
+        rows.append(at)
+    if len(first[0]) > 1 and not np.array_equal(rows[0], rows[1]):
+        raise UsageError("strings come in pairs of the same length; give the same strings to both")
+    apart = ratios((changes[0] - changes[1]) * rows[0], rows[0], seed=seed)
+    return {name: apart.at(i) for i, name in enumerate((*_CHANGES, "divergence"))}
+
+
 def _sums(baseline: Outcomes, changed: Outcomes) -> tuple[np.ndarray, np.ndarray]:
     """Float64[N, 4] sums of every string's measures, in the order of _CHANGES and divergence, and their rows."""
     sums, rows = np.zeros((len(changed), 4)), np.zeros((len(changed), 4))

@@ -15,7 +15,7 @@ The repr of an intervention is the code that makes it.
 
 from analyses.ablation import WAYS, Ablation
 from analyses.confirmation import STATES, Confirmation, confirm, confirm_heads, confirm_labels
-from analyses.effects import Change, ControlledEffect, Effect, ablate_labels, intervene, intervene_controlled
+from analyses.effects import Change, ControlledEffect, Effect, ablate_labels, contrast, intervene, intervene_controlled
 from analyses.expectations import EXPECTATIONS, Expectation
 from analyses.knockout import CLASSES, Flatten, Knockout
 from analyses.outcomes import Intervention, read_outcomes
@@ -45,6 +45,7 @@ __all__ = [
     "confirm",
     "confirm_heads",
     "confirm_labels",
+    "contrast",
     "intervene",
     "intervene_controlled",
     "make_pairs",

@@ -50,6 +50,8 @@ def served(trained_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         fake_reports.failure("0011", 4, "stop", confirmed=False),
     ]
     fake_reports.keep_failures(root, run.id, failures, step=run.step)
+    earlier = [fake_reports.failure("01101001", 2, "length"), fake_reports.failure("1111", 1)]
+    fake_reports.keep_failures(root, run.id, earlier, step=run.checkpoints[0])
     with serving(root) as address:
         yield address, {"run": run.id}, root
 
@@ -62,8 +64,15 @@ def site(chromium: Browser, served: tuple[str, dict[str, str], Path]) -> Iterato
 
 def selected(page: Page, failure: int, cause: str) -> None:
     """Expect a failure to be selected in the list and beside it."""
-    expect(page.locator(".case-name")).to_have_text(f"Failure {failure}")
+    expect(page.locator("#failures-case .case-name")).to_have_text(f"Failure {failure}")
     expect(page.locator(".failures-list tr.current")).to_contain_text(cause)
+
+
+def serious(page: Page, theme: str) -> list[tuple[str, list[str]]]:
+    """What axe-core finds that keeps somebody from using the page, in a theme."""
+    page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    found = Axe().run(page).response["violations"]
+    return [(rule["id"], [n["target"] for n in rule["nodes"]]) for rule in found if rule["impact"] in SERIOUS]
 
 
 def test_from_the_list_to_an_edit_and_its_outcome(site: Site) -> None:
@@ -134,6 +143,73 @@ def test_a_captured_failure_opens_in_attention_at_its_row(site: Site) -> None:
     selected(page, 1, "length")
 
 
+def test_two_reports_and_two_failures_are_compared_swapped_and_left(site: Site) -> None:
+    page = site.page
+    site.open(f"/failures?run={site.ids['run']}")
+    selected(page, 0, "repetition")
+    expect(page.locator("#failures-said")).to_contain_text("exact match falls")
+    page.keyboard.press("c")
+    bar = page.locator("#failures-compare")
+    expect(bar).to_contain_text("second: step")
+    expect(page.locator(".failures-causes.of-both")).to_be_visible()
+    expect(page.locator("#failures-said")).to_contain_text("groups of both reports")
+    expect(page.locator("#failures-graph .heatmaplayer .hm")).to_have_count(3)
+    expect(page.get_by_role("link", name="Difference", exact=True)).to_have_attribute("aria-current", "true")
+    expect(page.locator(".failures-list tbody tr").first).to_contain_text("fails at 2, length")
+
+    page.keyboard.press("]")
+    selected(page, 1, "length")
+    page.keyboard.press("[")
+    selected(page, 0, "repetition")
+    expect(page.locator(".rerun")).to_contain_text("in the second", timeout=60_000)  # once both models are loaded
+    labels = page.locator("#failures-case .col-label")
+    expect(labels).to_have_text(["string", "copy", "second", "edit"])
+    first, second = page.locator(".col.at-error .cell").nth(1), page.locator(".col.at-error .cell").nth(2)
+    tops = [box["y"] for cell in (first, second) if (box := cell.bounding_box())]
+    assert len(tops) == 2 and tops[0] < tops[1], "the second's copy stands below the first's"
+    assert re.search("beside=checkpoint:", page.locator("a[href^='/playground']").first.get_attribute("href") or "")
+    for theme in ("light", "dark"):
+        assert serious(page, theme) == [], theme
+
+    before = page.url
+    page.get_by_role("link", name="Swap").click()
+    expect(page.locator(".case-name")).to_have_text("Failure 0")
+    expect(page.locator("#failures-about")).to_contain_text("2 of 4 strings fail")
+    page.go_back()
+    expect(page.locator("#failures-about")).to_contain_text("3 of 6 strings fail")
+    assert page.url == before
+
+    page.locator("#beside-checkpoint").select_option("")
+    page.locator("#beside-failure").select_option("2")
+    expect(page.locator("#failures-second .case-name")).to_have_text("Second: failure 2")
+    boxes = [page.locator(part).bounding_box() for part in (".first-case", "#failures-second")]
+    assert boxes[0] and boxes[1] and boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+    expect(page.locator(".cases-table")).to_contain_text("First − second")
+    page.set_viewport_size({"width": 1000, "height": 800})
+    boxes = [page.locator(part).bounding_box() for part in (".first-case", "#failures-second")]
+    assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
+    assert serious(page, "light") == []
+    page.get_by_role("link", name="Close").click()
+    expect(page.locator("#failures-compare .panel")).to_have_count(0)
+    assert "beside" not in page.url
+    expect(page.locator("#failures-said")).to_contain_text("exact match falls")
+
+
+@pytest.mark.parametrize("beside", ["checkpoint:5", "failure:2"])
+def test_a_page_that_opens_with_a_comparison_does_not_jump(site: Site, beside: str) -> None:
+    page = site.page
+    page.add_init_script(SHIFTS)
+    site.open(f"/failures?run={site.ids['run']}&beside={beside}")
+    selected(page, 0, "repetition")
+    expect(page.locator("#failures-both h2")).to_be_visible()
+    expect(page.locator("#failures-graph .main-svg").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert page.evaluate("window.shifted") < 0.1
+    page.keyboard.press("c")
+    expect(page.locator("#failures-compare .panel")).to_have_count(0)
+    expect(page.locator(".failures-grid")).to_be_visible()
+
+
 @pytest.mark.parametrize(
     "width", [768, pytest.param(1280, marks=pytest.mark.slow), pytest.param(1920, marks=pytest.mark.slow)]
 )
@@ -148,7 +224,4 @@ def test_it_fits_does_not_jump_and_axe_finds_nothing_serious(site: Site, width: 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("window.shifted") < 0.1
     for theme in ("light", "dark"):
-        page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
-        found = Axe().run(page).response["violations"]
-        serious = [(rule["id"], [n["target"] for n in rule["nodes"]]) for rule in found if rule["impact"] in SERIOUS]
-        assert serious == [], theme
+        assert serious(page, theme) == [], theme

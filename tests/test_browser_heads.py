@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import fake_reports, fake_store
@@ -229,3 +230,87 @@ def test_walking_shifts_nothing(heads_site: Site) -> None:
     selected(page, "0.1")
     page.wait_for_timeout(800)
     assert page.evaluate("window.shift") < 0.01
+
+
+def grids(page: Page) -> None:
+    """Wait for the grids of both reports and their difference."""
+    script = (
+        "() => (document.querySelector('#heads-graph .js-plotly-plot')?.data ?? [])"
+        ".filter(trace => trace.type === 'heatmap').length === 3"
+    )
+    page.wait_for_function(script)
+
+
+def test_two_heads_and_two_reports_are_compared_swapped_and_closed(heads_site: Site) -> None:
+    page, ids = heads_site.page, heads_site.ids
+    heads_site.open(f"/heads?run={ids['rope']}")
+    selected(page, "0.0")
+    drawn(page)
+    page.keyboard.press("c")
+    page.wait_for_url(re.compile("beside=head:1"))
+    expect(page.locator("#heads-beside")).to_contain_text("First: head 0.0 · second: head 0.1")
+    expect(page.locator(".one-head")).to_have_count(2)
+    page.get_by_label("Run", exact=True).and_(page.locator("select")).select_option(ids["rope2d"])
+    page.wait_for_url(re.compile(f"run:{ids['rope2d']}"))
+    row = page.locator(".heads-both tbody tr").first
+    expect(row).to_contain_text("locator")
+    expect(row).to_contain_text("aligned")
+    expect(row.locator(".sign")).to_be_visible()
+    grids(page)
+    expect(page.locator("#heads-said")).to_contain_text("The largest difference of locator.mass is at head 0.0")
+    page.locator("#beside-head").select_option("0.0")
+    page.wait_for_url(re.compile("layer:0"))
+    expect(page.locator("#heads-beside")).to_contain_text(f"second: {ids['rope2d']}")
+    expect(page.locator(".both-scores").first).to_contain_text("second: ≥ 0.5")
+    box = page.locator("#heads-graph .nsewdrag").first.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + box["height"] * 0.25, steps=4)
+    expect(page.locator(".cell-outline")).to_have_count(3)
+    found = Axe().run(page, context="#heads-page").response["violations"]
+    assert [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")] == []
+    page.get_by_role("link", name="Swap").click()
+    expect(page.locator("#heads-beside")).to_contain_text(f"First: {ids['rope2d']}")
+    selected(page, "0.0")
+    page.go_back()
+    expect(page.locator("#heads-beside")).to_contain_text(f"First: {ids['rope']}")
+    page.go_forward()
+    expect(page.locator("#heads-beside")).to_contain_text(f"First: {ids['rope2d']}")
+    page.get_by_role("link", name="Close").click()
+    expect(page.locator("#heads-beside")).to_be_hidden()
+    expect(page.locator(".one-head")).to_have_count(0)
+    assert "beside" not in page.url
+
+
+def test_a_link_opens_both_heads_in_attention(heads_site: Site) -> None:
+    page = heads_site.page
+    heads_site.open(f"/heads?run={heads_site.ids['rope']}&beside=layer:1,head:0")
+    page.get_by_role("link", name="Open both in Attention").click()
+    expect(page.locator("h1")).to_have_text("Attention")
+    expect(page.locator("#compare-bar")).to_contain_text("First: head 0.0 · second: head 1.0")
+
+
+@pytest.mark.parametrize("width", [768, 1280, 1920])
+def test_nothing_runs_off_the_side_while_comparing(heads_site: Site, width: int) -> None:
+    page, ids = heads_site.page, heads_site.ids
+    page.set_viewport_size({"width": width, "height": 1080})
+    heads_site.open(f"/heads?run={ids['failed']}&beside=run:{ids['rope']}")
+    grids(page)
+    expect(page.locator(".one-head")).to_have_count(2)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    inside = "e => e.scrollWidth <= e.clientWidth + 1"
+    assert page.locator("#heads-evidence").evaluate(inside)
+
+
+def test_nothing_more_is_asked_for_while_nothing_is_compared(heads_site: Site) -> None:
+    page = heads_site.page
+    heads_site.open(f"/heads?run={heads_site.ids['rope']}&score=entropy")
+    selected(page, "0.0")
+    drawn(page)
+    page.wait_for_load_state("networkidle")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.post_data or "") if request.method == "POST" else None)
+    page.keyboard.press("ArrowRight")
+    selected(page, "0.1")
+    page.wait_for_load_state("networkidle")
+    regions = [body for body in asked if '"changedPropIds":["url.search"]' in body and "heads-" in body]
+    assert len(regions) == 4, "table, evidence, pane and lists"

@@ -12,7 +12,7 @@ from werkzeug.serving import make_server
 
 from tests.browsing import ARGUMENTS, Site, is_local
 from tests.test_browser import drawn
-from workbench.dashboard import create_app
+from workbench.dashboard import create_app, live_models
 from workbench.runs import Store
 
 pytestmark = pytest.mark.browser
@@ -166,6 +166,66 @@ def test_heads_are_ticked_and_the_code_is_copied_and_the_view_shared(site: Site,
     other.context.close()
 
 
+def test_what_an_intervention_does_is_compared_read_swapped_and_left(site: Site) -> None:
+    page = site.page
+    site.open("/intervene?text=01101001")
+    loaded(page)
+    page.get_by_role("checkbox", name="head 0.0").press(" ")
+    page.wait_for_url(re.compile("heads=0.0"))
+    drawn(page, "intervene-graph")
+    assert page.locator(".beside-panel").is_hidden()
+    page.locator("h1").click()
+    page.keyboard.press("c")
+    page.wait_for_url(re.compile("beside=checkpoint:10"))
+    page.get_by_label("Weights", exact=True).and_(page.locator("select")).select_option("5")
+    page.wait_for_url(re.compile("beside=checkpoint:5"))
+    bar, effect = page.locator("#intervene-beside"), page.locator("#intervene-effect")
+    expect(bar).to_contain_text("First: step 20 · second: step 5")
+    expect(effect.locator("th").last).to_have_text("First − second")
+    changes = effect.get_by_role("row", name="Logit difference").locator("td").all_inner_texts()
+    first, second, apart = (float(changes[at].replace("−", "-")) for at in (3, 6, 7))
+    assert apart == pytest.approx(first - second, abs=0.011)
+    expect(page.locator("#intervene-finding")).to_contain_text("Predicted tokens that change:")
+    plot = "document.querySelector('#intervene-graph .js-plotly-plot')"
+    page.wait_for_function(f"() => {plot}._fullLayout.yaxis3 !== undefined")
+    box = page.locator("#intervene-graph .nsewdrag").first.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5, steps=4)
+    read = page.locator("#intervene-graph .hoverlayer")
+    for said in ("first, without", "second, without", "difference of the changes"):
+        expect(read).to_contain_text(said)
+    page.locator('[data-numbers="intervene-margins-opened"] summary').click()
+    expect(page.locator("#intervene-margins-numbers tbody tr")).to_have_count(9)
+    expect(page.locator("#intervene-tokens h2")).to_have_text(
+        [re.compile("^First: step 20"), re.compile("^Second: step 5")]
+    )
+    expect(page.locator("#intervene-code")).to_contain_text("contrast(first, second)")
+    page.get_by_role("link", name="Swap").click()
+    page.wait_for_url(re.compile("checkpoint=5"))
+    expect(bar).to_contain_text("First: step 5 · second: step 20")
+    expect(effect.get_by_role("row", name="Logit difference").locator("td").nth(3)).to_have_text(changes[6])
+    page.go_back()
+    expect(bar).to_contain_text("First: step 20 · second: step 5")
+    page.locator("h1").click()
+    page.keyboard.press("c")
+    page.wait_for_url(lambda address: "beside" not in address)
+    expect(bar).to_be_hidden()
+    expect(effect.locator("th").last).to_have_text("Change")
+    expect(page.locator("#intervene-tokens h2")).to_have_text(re.compile("^Tokens"))
+    page.go_back()
+    expect(bar).to_contain_text("First: step 20 · second: step 5")
+
+
+def test_a_closed_comparison_leaves_other_pages_in_sight(site: Site) -> None:
+    page = site.page
+    site.open("/intervene?text=01101001&heads=0.0&beside=checkpoint:5")
+    expect(page.locator("#intervene-beside")).to_contain_text("second: step 5")
+    page.get_by_role("link", name="Close").click()
+    page.wait_for_url(lambda address: "beside" not in address)
+    page.get_by_role("link", name="Attention", exact=True).click()
+    drawn(page, "attention-map")
+
+
 @pytest.mark.parametrize(
     "width", [768, pytest.param(1280, marks=pytest.mark.slow), pytest.param(1920, marks=pytest.mark.slow)]
 )
@@ -176,3 +236,114 @@ def test_nothing_runs_off_the_side(site: Site, width: int) -> None:
         loaded(site.page)
         site.page.wait_for_load_state("networkidle")
         assert site.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
+
+
+def test_two_steps_are_compared_line_by_line_swapped_and_left(site: Site) -> None:
+    page = site.page
+    site.open("/playground?text=0110100")
+    loaded(page)
+    drawn(page, "playground-row")
+    expect(page.locator("#playground-beside")).to_be_hidden()
+    page.keyboard.press("c")
+    page.wait_for_url(re.compile("beside=checkpoint:10"))
+    page.get_by_label("Weights", exact=True).last.select_option("5")
+    page.wait_for_url(re.compile("beside=checkpoint:5"))
+    expect(page.locator("#playground-beside")).to_contain_text("First: step 20 · second: step 5")
+    verdicts = page.locator("#playground-verdicts")
+    expect(verdicts).to_contain_text("Teacher-forced, first: step 20")
+    expect(verdicts).to_contain_text("Free-running, second: step 5")
+    labels = page.locator(".token-grid .col-label")
+    expect(labels).to_have_text(
+        ["string", "forced, first", "forced, second", "difference", "free, first", "free, second", "difference"]
+    )
+    expect(cell(page, 3, 0)).to_have_text(re.compile("[+−·]"))
+    expect(cell(page, 3, 0)).to_have_attribute("title", re.compile("right token .: 0.* and 0"))
+    cell(page, 2, 3).hover()
+    expect(page.locator(".row-name")).to_contain_text("Query 15")
+    for line in (1, 2, 3):
+        expect(cell(page, line, 3)).to_have_attribute("data-shown", "true")
+    expect(page.locator(".row-said")).to_have_text([re.compile("First, step 20: .*"), re.compile("Second, step 5: .*")])
+    strips = "() => document.querySelector('#playground-row .js-plotly-plot').data.length"
+    page.wait_for_function(f"() => ({strips})() === 3")
+    cell(page, 3, 4).click()
+    page.wait_for_url(re.compile("row=16"))
+    cell(page, 0, 2).press("1")
+    expect(cell(page, 0, 2)).to_have_text("1")
+    cell(page, 0, 2).press("0")
+    page.wait_for_url(re.compile("text=0100100"))
+    assert "beside=checkpoint:5" in page.url.replace("%3A", ":")
+    page.get_by_role("link", name="Swap").click()
+    page.wait_for_url(re.compile("checkpoint=5"))
+    expect(page.locator("#playground-beside")).to_contain_text("First: step 5 · second: step 20")
+    expect(verdicts).to_contain_text("Teacher-forced, first: step 5")
+    page.go_back()
+    expect(verdicts).to_contain_text("Teacher-forced, first: step 20")
+    page.go_forward()
+    expect(verdicts).to_contain_text("Teacher-forced, first: step 5")
+    page.get_by_role("link", name="Close").click()
+    page.wait_for_url(lambda address: "beside" not in address)
+    expect(page.locator("#playground-beside")).to_be_hidden()
+    expect(labels).to_have_text(["string", "forced", "free"])
+
+
+def test_two_strings_and_the_keys_in_sight(site: Site) -> None:
+    page = site.page
+    site.open("/playground?text=0110100&row=12&beside=same")
+    loaded(page)
+    drawn(page, "playground-row")
+    page.get_by_label("Typed").fill("011101001")
+    page.get_by_label("Typed").press("Enter")
+    page.wait_for_url(re.compile("text:011101001"))
+    expect(page.locator(".token-grid .cell.source")).to_have_count(7)
+    expect(page.locator(".token-grid .cell.of-second:not(.legend-cell)")).to_have_count(9)
+    expect(page.locator("#playground-finding")).to_contain_text("keys are compared by position")
+    box = page.locator("#playground-row .nsewdrag").first.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 22, steps=5)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"zoom=0-\d+\.\d+-\d+"))
+    expect(page.locator("#playground-row-bar")).to_contain_text("are in sight")
+    left = re.search(r"zoom=0-\d+\.(\d+)-", page.url)
+    assert left
+    ranges = "() => document.querySelector('#playground-row .js-plotly-plot').layout.xaxis.range[0]"
+    page.wait_for_function(f"left => ({ranges})() === left - 0.6", arg=int(left[1]))
+    page.get_by_role("link", name="All keys").click()
+    page.wait_for_url(lambda address: "zoom" not in address)
+    page.wait_for_function(f"() => ({ranges})() === -0.6")
+
+
+def test_a_second_model_that_takes_its_time_is_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, go, load = site.page, threading.Event(), live_models._loaded
+    monkeypatch.setattr(
+        live_models, "_loaded", lambda key, run, step: load(key, run, step) if step != 15 or go.wait(60) else None
+    )
+    site.open("/playground?text=0110&beside=checkpoint:15")
+    loaded(page)
+    expect(page.locator("#playground-beside")).to_contain_text("is being loaded")
+    expect(page.locator("#playground-verdicts")).to_contain_text("Teacher-forced ·")
+    expect(page.locator(".token-grid .col-label")).to_have_text(["string", "forced", "free"])
+    go.set()
+    expect(page.locator("#playground-beside")).to_contain_text("second: step 15")
+    expect(page.locator("#playground-verdicts")).to_contain_text("Teacher-forced, second: step 15")
+    expect(page.locator(".row-said")).to_have_count(2)
+
+
+def test_the_playground_stands_at_its_place_from_the_start(site: Site) -> None:
+    page = site.page
+    page.add_init_script(
+        "window.shifts = []; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
+        "entry.sources.forEach(source => source.node && window.shifts.push(source.node))))"
+        ".observe({type: 'layout-shift', buffered: true})"
+    )
+    site.open("/playground?input=generated&length=300&beside=checkpoint:5")
+    loaded(page)
+    drawn(page, "playground-row")
+    drawn(page, "playground-places")
+    page.wait_for_load_state("networkidle")
+    moved = page.evaluate(
+        "() => window.shifts.filter(node => (node.closest ? node : node.parentElement).closest('.live-main'))"
+        ".map(node => node.id || node.className)"
+    )
+    assert moved == []

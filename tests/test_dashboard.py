@@ -438,7 +438,7 @@ def test_the_first_page_names_no_other_place(client: FlaskClient) -> None:
     page = client.get("/").text
     loaded = [part.split('"')[0] for key in ('src="', 'href="') for part in page.split(key)[1:]]
     assert loaded
-    assert all(address.startswith("/") for address in loaded)
+    assert all(address.startswith(("/", "data:image/svg+xml,")) for address in loaded)
 
 
 def test_debugging_is_off(app: Dash) -> None:

@@ -258,7 +258,10 @@ def test_only_scores_between_0_and_1_are_drawn() -> None:
         for head in content.heads
     ]
     assert shares(content.model_copy(update={"heads": tuple(below)})) == ["locator.decoding"], "a label rests on it"
-    assert default_score(content, names) in {"locator.mass", "locator.decoding", "lookback.mass", "aligned.mass"}
+    decides = [default_score(content, names, head) for head in content.heads]
+    assert decides == ["locator.mass", "lookback.mass", "aligned.mass"], "the score that decides a head's own label"
+    assert default_score(content, ["aligned.mass"], content.heads[0]) == "aligned.mass", "else that decides most"
+    assert default_score(content, [], content.heads[0]) is None
 
 
 def test_the_grid_has_every_head_at_its_place_on_a_fixed_range() -> None:

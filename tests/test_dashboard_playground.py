@@ -74,6 +74,13 @@ def client(app: Dash) -> FlaskClient:
 # ---- the copy --------------------------------------------------------------------------------------------------------
 
 
+def as_props(element: list[Any]) -> dict[str, Any]:
+    """Properties of a component that `numbers.plain` wrote as an element."""
+    _, written, children = element
+    style = dict(part.split(":", 1) for part in written.get("style", "").split(";") if part)
+    return {**written, "className": written.get("class", ""), "children": children, "style": style}
+
+
 def cells(answered: dict[str, Any], line: int) -> list[dict[str, Any]]:
     """Properties of the cells of a line of the token grid, in order."""
     found: list[dict[str, Any]] = []
@@ -83,9 +90,13 @@ def cells(answered: dict[str, Any], line: int) -> list[dict[str, Any]]:
             props = node.get("props", {})
             if props.get("data-line") == str(line):
                 found.append(props)
+            if "data-plain" in props:
+                walk(json.loads(props["data-plain"]))
             for value in node.values():
                 walk(value)
         elif isinstance(node, list):
+            if len(node) == 3 and isinstance(node[1], dict) and node[1].get("data-line") == str(line):
+                found.append(as_props(node))
             for part in node:
                 walk(part)
 

@@ -291,6 +291,15 @@ def length_curve(run: str, distribution: str, scheme: str = "rope2d") -> LengthC
     return LengthCurve(run, scheme, distribution, lengths, share, share * 0.9, share * 0.9 + 0.1, np.full(4, 20))
 
 
+@pytest.mark.parametrize("trained", [[(1, 50)], [(1, 20), (1, 100)]])
+def test_the_end_of_training_is_named_above_the_curves_and_covers_nothing(trained: list[tuple[int, int]]) -> None:
+    figure = length_generalisation([length_curve("a", "uniform")], trained, ["uniform"], title="t")
+    labels = [note for note in figure.layout.annotations if "trained" in note.text]
+    assert labels and all(note.yref == "paper" and note.yanchor == "bottom" for note in labels)
+    assert all(note.y >= figure.layout.yaxis.domain[1] for note in labels)
+    assert [note.x for note in labels] == [np.log10(max(high for _, high in trained))]
+
+
 def test_length_curves_share_fixed_axes_and_shade_the_training_range() -> None:
     names = ["uniform", "imbalanced"]
     curves = [length_curve(run, name) for run in ("a", "b") for name in names]

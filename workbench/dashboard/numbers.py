@@ -50,22 +50,30 @@ def register_numbers(app: Dash, name: str, render: Callable[[ViewState], Any]) -
 def plain(shown: Component) -> Component:
     """Return one component that assets/numbers.js fills with the elements of `shown`, which have no callbacks.
 
+    Styles are named as CSS names them.
+
     Dash asks every component of a page at every change whether it concerns it: a table of a thousand cells made all
     that followed, the next table included, wait for seconds.
     """
-    return html.Div(className="plain", **{"data-plain": json.dumps(_element(shown), ensure_ascii=False)})
+    written = json.dumps(_element(shown), ensure_ascii=False, separators=(",", ":"))
+    return html.Div(className="plain", **{"data-plain": written})
 
 
 def _element(shown: Any) -> Any:
-    """Return text, a list, or {"tag": ..., "attributes": ..., "children": ...} of an element."""
+    """Return text, a list of parts, or [tag, attributes, children] of an element."""
     if isinstance(shown, list | tuple):
         return [_element(part) for part in shown]
     if not isinstance(shown, Component):
         return "" if shown is None else str(shown)
     written = shown.to_plotly_json()
     props = {_ATTRIBUTES.get(name, name): value for name, value in written["props"].items() if name != "children"}
+    if "style" in props:
+        props["style"] = ";".join(f"{name}:{value}" for name, value in props["style"].items())
     children = _element(written["props"].get("children"))
-    return {"tag": written["type"].lower(), "attributes": props, "children": children}
+    tag = written["type"].lower()
+    if tag == "button":
+        props.pop("type", None)
+    return [tag, props, children]
 
 
 def at_most(count: int, rows: int = MOST_ROWS) -> np.ndarray:

@@ -55,6 +55,12 @@ SHORTCUTS: tuple[Shortcut, ...] = (
         "Playground, Failures",
         ".cell.source, .cell[data-flip]",
     ),
+    Shortcut(
+        ("0", "…", "9"),
+        "with the focus on a fed token: feed another in its place",
+        "Playground",
+        ".cell.fed",
+    ),
     Shortcut(("?",), "this list", "everywhere", "body"),
     Shortcut(("Escape",), "close what lies over the page", "everywhere", "body"),
     Shortcut(("Tab",), "next control; Shift and Tab for the one before", "everywhere", "body"),

@@ -27,8 +27,8 @@ _MAX_FED = 200  # copied tokens that are fed otherwise
 
 # What a table of heads can be sorted by; with "-" before it, the other way round.
 SORTS = ("head", "label", "margin", "certain", "scores", "intervention")
-# The same of the table of failures; "found" is the order of the report.
-ORDERS = ("found", "distribution", "length", "first", "place", "error", "cause", "after")
+# The same of the table of failures; "found" is the order of the report, "second" what a compared one says.
+ORDERS = ("found", "distribution", "length", "first", "place", "error", "cause", "after", "second")
 # What is drawn of a report on failures.
 DRAWN = ("law", "strings", "fixed", "causes", "lengths", "rows")
 
@@ -228,7 +228,7 @@ class ViewState:
         failure: index of the failure in the run's report on failures.
         cause, confirmed, failed_distribution, failed_length: of the failures that are listed; None for any.
         order: what the table of failures is sorted by.
-        drawn: what is drawn of a report on failures.
+        drawn: what is drawn of a report on failures; None for the law, or for the difference of two reports.
         whole: whether all of a failed string is shown, not only the part around the error and its competitors.
     """
 
@@ -271,7 +271,7 @@ class ViewState:
     failed_distribution: str | None = field(default=None, metadata={"codec": _RUN_ID})
     failed_length: int | None = field(default=None, metadata={"codec": _COUNT})
     order: str = field(default="found", metadata={"codec": _one_of(*ORDERS, *(f"-{name}" for name in ORDERS))})
-    drawn: str = field(default="law", metadata={"codec": _one_of(*DRAWN)})
+    drawn: str | None = field(default=None, metadata={"codec": _one_of(*DRAWN)})
     whole: bool = field(default=False, metadata={"codec": _SWITCH})
 
     def change(self, **changes: Any) -> "ViewState":

@@ -7,6 +7,7 @@ and each other file draws one subject.
 from workbench.figures.attention import MapView, Tokens, attention_map, row_distribution
 from workbench.figures.coordinates import (
     TokenPath,
+    both_paths,
     coordinate_path,
     coordinates_by_index,
     index_line,
@@ -23,6 +24,7 @@ __all__ = [
     "Tokens",
     "TrainingCurve",
     "attention_map",
+    "both_paths",
     "coordinate_path",
     "coordinates_by_index",
     "empty_figure",

@@ -5,6 +5,7 @@ Shape letters: T tokens.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape as html_escape
 
 import numpy as np
 import plotly.graph_objects as go
@@ -16,6 +17,7 @@ from workbench.figures.tokens import axis_ticks, markup
 _LABELLED = 120
 _DRAWN = 1500
 _ANCHORS = ("prefix", "separator", "delimiter")
+_SECOND = "#7d7d7d"  # readable on white and on dark
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,37 @@ def coordinate_path(
         showlegend=True,
         margin={"l": 60, "r": 12, "t": 58, "b": 44},
     )
+
+
+def both_paths(first: TokenPath, second: TokenPath, called: tuple[str, str]) -> go.Figure:
+    """Draw two paths in one figure: the first as everywhere, the second dashed, its tokens as small crosses."""
+    names_of = [html_escape(name) for name in called]
+    common = min(len(first.names), len(second.names))
+    apart = [
+        float(np.abs(np.asarray(one)[:common] - np.asarray(other)[:common]).max())
+        for one, other in ((first.columns, second.columns), (first.rows, second.rows))
+    ]
+    title = f"Up to {apart[0]:.1f} columns and {apart[1]:.1f} rows apart: {names_of[0]}, dashed {names_of[1]}"
+    figure = coordinate_path(first, title=title, column_name="column (tokens)", row_name="row", beside=second)
+    drawn = second.drawn(second.columns, second.rows)
+    kinds = np.asarray(second.kinds)[drawn]
+    figure.add_trace(
+        go.Scatter(
+            x=second.columns[drawn],
+            y=second.rows[drawn],
+            mode="lines+markers",
+            line={"color": _SECOND, "width": 1, "dash": "dash"},
+            marker={"symbol": "x-thin", "size": 5, "color": _SECOND, "line": {"width": 1.2, "color": _SECOND}},
+            name=names_of[1],
+            hovertext=[
+                f"{markup(second.names[i])}, {KIND_STYLES[kind].label}" for i, kind in zip(drawn, kinds, strict=True)
+            ],
+            customdata=drawn,
+            hovertemplate="token %{customdata} <b>%{hovertext}</b><br>column %{x:.2f}, row %{y:.2f}<extra>second"
+            "</extra>",
+        )
+    )
+    return figure
 
 
 def index_line(path: TokenPath, *, title: str, value_name: str) -> go.Figure:

@@ -10,9 +10,11 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.figures.style import INK, QUIET, RULE, axis, fade, scheme_style, titled
-from workbench.figures.tokens import markup
+from workbench.figures.tokens import markup, visible
 
 WIDTHS = (2.2, 1.4, 1.4, 1.0)
+_LABEL_HEIGHT = 0.055  # of the plot, a line of labels above its panels
+_LABEL_ROOM = 0.35  # of a panel's width, left of which there is no room for a label
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,12 @@ def training_curves(curves: Sequence[TrainingCurve], *, title: str) -> go.Figure
 
 
 def length_generalisation(
-    curves: Sequence[LengthCurve], trained: Sequence[tuple[int, int]], distributions: Sequence[str], *, title: str
+    curves: Sequence[LengthCurve],
+    trained: Sequence[tuple[int, int]],
+    distributions: Sequence[str],
+    *,
+    title: str,
+    beside: Sequence[LengthCurve] = (),
 ) -> go.Figure:
     """Draw exact match against string length, one panel a distribution, y fixed to 0..1, x logarithmic.
 
@@ -118,6 +125,7 @@ def length_generalisation(
         trained: the ranges of string length the runs were trained on; each is shaded.
         distributions: the panels, from left to right.
         title: what is seen.
+        beside: of the second of two subjects; drawn dashed, and both are named in a legend.
     """
     n = max(1, len(distributions))
     figure = make_subplots(rows=1, cols=n, shared_yaxes=True, horizontal_spacing=0.035)
@@ -128,11 +136,25 @@ def length_generalisation(
             runs.append(curve.run)
         column = list(distributions).index(curve.distribution) + 1
         _add_length_curve(figure, curve, runs.index(curve.run), column)
+    for curve in beside:
+        _add_length_curve(figure, curve, 0, list(distributions).index(curve.distribution) + 1, dashed=True)
+    curves = [*curves, *beside]
     ends = sorted({high for _, high in trained})
     label = f"trained ≤ {ends[0]:,}" if len(ends) == 1 else f"trained ≤ {ends[0]:,} … {ends[-1]:,}" if ends else ""
     lengths = np.concatenate([c.lengths for c in curves]) if curves else np.array([1, 100])
     settings = length_panels(figure, distributions, [(end, label if end == ends[-1] else "") for end in ends], lengths)
-    return titled(figure, title, margin={"l": 56, "r": 12, "t": 52, "b": 44}, uirevision="lengths", **settings)
+    margin = {"l": 56, "r": 12, "t": 52, "b": 44}
+    if beside:
+        settings["showlegend"] = True
+        settings["legend"] = {"orientation": "h", "x": 0, "y": -0.34, "yanchor": "top", "font": {"color": INK}}
+        margin["b"] = 76
+        shown: set[str] = set()
+        for trace in figure.data:
+            if trace.name:
+                name = trace.name.replace(visible(" "), " ")
+                trace.update(name=name, showlegend=name not in shown, legendgroup=name)
+                shown.add(name)
+    return titled(figure, title, margin=margin, uirevision="lengths", **settings)
 
 
 def length_panels(
@@ -157,6 +179,8 @@ def length_panels(
     lowest, highest = min(shown), max(shown)
     x_range = [np.log10(lowest / 1.25), np.log10(highest * 1.25)]
     shade = 0.10 if len(ends) == 1 else 0.05  # several lie on top of each other
+    labels = [(end, label) for end, label in ends if label]
+    top = 1 - _LABEL_HEIGHT * len(labels)
     settings: dict[str, Any] = {}
     for i, name in enumerate(names):
         number = "" if i == 0 else str(i + 1)
@@ -166,18 +190,22 @@ def length_panels(
         settings[f"yaxis{number}"] = axis(
             match_title if i == 0 else "",
             range=[-0.04, 1.04],
+            domain=[0, top],
             tickvals=[0, 0.25, 0.5, 0.75, 1],
             showticklabels=i == 0,
         )
-        for end, label in ends:
+        for end, _ in ends:
             figure.add_vrect(
                 x0=10 ** x_range[0], x1=end, row=1, col=i + 1, fillcolor=fade(QUIET, shade), line_width=0, layer="below"
             )
-            if label:
-                figure.add_annotation(
-                    x=np.log10(end), y=0.5, xanchor="right", yanchor="middle", text=label, showarrow=False,
-                    textangle=-90, font={"size": 10, "color": QUIET}, row=1, col=i + 1,
-                )  # fmt: skip
+        for line, (end, label) in enumerate(labels):
+            at = np.log10(end)
+            inside = at - x_range[0] > _LABEL_ROOM * (x_range[1] - x_range[0])
+            figure.add_annotation(
+                text=f"{label} ◂" if inside else f"▸ {label}", x=at, xref=f"x{number}", y=top + _LABEL_HEIGHT * line,
+                yref="paper", xanchor="right" if inside else "left", yanchor="bottom", showarrow=False,
+                font={"size": 10, "color": QUIET}, borderpad=0,
+            )  # fmt: skip
         figure.add_annotation(
             text=f"<b>{markup_id(name)}</b>", x=0, xref=f"x{number} domain", y=1.0, yref="paper", xanchor="left",
             yanchor="bottom", showarrow=False, font={"size": 12, "color": INK},
@@ -199,22 +227,23 @@ def markup_id(run: str) -> str:
     return "".join(markup(run[at : at + 12]) for at in range(0, len(run), 12))
 
 
-def _add_length_curve(figure: go.Figure, curve: LengthCurve, repeat: int, column: int) -> None:
+def _add_length_curve(figure: go.Figure, curve: LengthCurve, repeat: int, column: int, *, dashed: bool = False) -> None:
     style = scheme_style(curve.scheme)
+    dash = "dash" if dashed else style.dash
     figure.add_trace(
         go.Scatter(
             x=np.concatenate([curve.lengths, curve.lengths[::-1]]),
             y=np.concatenate([curve.high, curve.low[::-1]]),
-            mode="lines", fill="toself", fillcolor=fade(style.color, 0.13), line={"width": 0}, hoverinfo="skip",
-            showlegend=False,
+            mode="lines", fill="toself", fillcolor=fade(style.color, 0.07 if dashed else 0.13), line={"width": 0},
+            hoverinfo="skip", showlegend=False,
         ),
         row=1, col=column,
     )  # fmt: skip
     figure.add_trace(
         go.Scatter(
             x=curve.lengths, y=curve.exact_match, mode="lines+markers", name=markup_id(curve.run), showlegend=False,
-            line={"color": style.color, "dash": style.dash, "width": WIDTHS[min(repeat, 3)]},
-            marker=marker_of(curve.scheme, repeat),
+            line={"color": style.color, "dash": dash, "width": WIDTHS[min(repeat, 3)]},
+            marker=marker_of(curve.scheme, 1 if dashed else repeat),
             customdata=np.array([curve.low, curve.high, curve.strings]).T,
             hovertemplate=(
                 "length ≤ %{x:,}<br>exact match %{y:.2f} [%{customdata[0]:.2f}, %{customdata[1]:.2f}]"

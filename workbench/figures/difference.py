@@ -22,7 +22,11 @@ _SIDES = "← more in the second · more in the first →"  # read from bottom t
 
 def reach_of(difference: Difference) -> float:
     """Return where the symmetric colour range ends: the smallest of a few values that holds all differences."""
-    largest = float(np.nan_to_num(np.abs(difference.values)).max(initial=0))
+    return symmetric_reach(float(np.nan_to_num(np.abs(difference.values)).max(initial=0)))
+
+
+def symmetric_reach(largest: float) -> float:
+    """Return where a range around zero ends: the smallest of a few values that holds a difference of `largest`."""
     return next((reach for reach in _REACHES if largest <= reach + 1e-6), 1.0)
 
 

@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 
 from workbench.content.base import EstimateContent
 from workbench.content.heads import HeadContent
-from workbench.figures.style import INK, QUIET, TRUTH, axis, titled
+from workbench.figures.difference import SECOND
+from workbench.figures.style import INK, QUIET, TRUTH, axis, scheme_style, titled
 
 NAMED = 6  # heads of a layer up to which cells have room for labels
 ROOMY, TIGHT = 58, 38  # px a layer, with labels and without
@@ -21,6 +22,7 @@ def score_grid(
     score: str,
     *,
     selected: tuple[int, int] | None = None,
+    beside: tuple[int, int] | None = None,
     schemes: Sequence[str] = (),
     title: str | None = None,
 ) -> go.Figure:
@@ -30,6 +32,7 @@ def score_grid(
         heads: of one model.
         score: a name that lies between 0 and 1.
         selected: layer and head to be outlined.
+        beside: another one that it is compared with, outlined by dashes.
         schemes: positional scheme of each layer.
         title: what is seen; by default which head has most of it.
     """
@@ -79,13 +82,14 @@ def score_grid(
             type="rect", x0=column - 0.47, x1=column + 0.47, y0=row - 0.45, y1=row + 0.45,
             line={"color": QUIET, "width": 1, "dash": "dot"},
         )  # fmt: skip
-    if selected is not None:
-        row, column = selected
-        figure.add_shape(
-            type="rect", x0=column - 0.49, x1=column + 0.49, y0=row - 0.48, y1=row + 0.48,
-            line={"color": TRUTH, "width": 3},
-        )  # fmt: skip
-    names = [f"layer {layer}" + (f"<br>{html.escape(s)}" if roomy else "") for layer, s in _named(layers, schemes)]
+    for outlined, color, dash in ((beside, SECOND, "dash"), (selected, TRUTH, "solid")):
+        if outlined is not None:
+            row, column = outlined
+            figure.add_shape(
+                type="rect", x0=column - 0.49, x1=column + 0.49, y0=row - 0.48, y1=row + 0.48,
+                line={"color": color, "width": 3, "dash": dash},
+            )  # fmt: skip
+    names = layer_names(layers, schemes, "<br>" if roomy else "")
     title = finding(heads, score) if title is None else title
     above = _ABOVE + (_TITLE if title else 0)
     return titled(
@@ -117,8 +121,13 @@ def finding(heads: Sequence[HeadContent], score: str) -> str:
     return said + (f"; it is not measurable for {missing} of {len(heads)} heads" if missing else "")
 
 
-def _named(layers: int, schemes: Sequence[str]) -> list[tuple[int, str]]:
-    return [(layer, schemes[layer] if layer < len(schemes) else "") for layer in range(layers)]
+def layer_names(layers: int, schemes: Sequence[str], between: str) -> list[str]:
+    """Return a name a layer, with its positional scheme behind `between`; without schemes where that is ""."""
+    named = [html.escape(scheme_style(scheme).label) for scheme in schemes[:layers]]
+    return [
+        f"layer {layer}" + (f"{between}{named[layer]}" if between and layer < len(named) else "")
+        for layer in range(layers)
+    ]
 
 
 def _about(score: str, estimate: EstimateContent | None) -> str:

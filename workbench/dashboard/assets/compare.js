@@ -186,8 +186,10 @@
   // Plotly covers the page while a button is down, so only it can tell of a double click.
   var DOUBLE = 250, doubled = 0;
 
-  // A page that opens with a comparison is laid out once its panels are there (assets/compare.css): nothing jumps.
-  if (new URLSearchParams(window.location.search).has("beside")) { document.documentElement.dataset.comparing = "true"; }
+  // An Attention page that opens with a comparison is laid out once its panels are there (assets/compare.css): nothing jumps.
+  if (window.location.pathname === "/attention" && new URLSearchParams(window.location.search).has("beside")) {
+    document.documentElement.dataset.comparing = "true";
+  }
 
   function watch() {
     if (!document.getElementById("compare-readout")) { return; }

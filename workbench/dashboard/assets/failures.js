@@ -36,10 +36,21 @@
     }
   });
 
+  // A page that opens with a comparison is seen once it is laid out for it: nothing jumps.
+  if (window.location.pathname === "/failures" && new URLSearchParams(window.location.search).has("beside")) {
+    document.documentElement.dataset.twoFailures = "true";
+  }
+
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.failures = {
     again: function (asked) {
       if (asked) { setTimeout(function () { ask(asked); }, AGAIN); }
+      return window.dash_clientside.no_update;
+    },
+
+    // The panels are laid out for a comparison, or without one: they may be seen.
+    compared: function (shown) {
+      if (typeof shown === "string") { delete document.documentElement.dataset.twoFailures; }
       return window.dash_clientside.no_update;
     },
 

@@ -71,12 +71,21 @@
 
   var MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
+  // Lines that have no token here are passed over.
   function move(cell, by) {
-    focus(cell.closest("[data-grid]"), Number(cell.dataset.line) + by[0], Number(cell.dataset.k) + by[1]);
+    var grid = cell.closest("[data-grid]"), line = Number(cell.dataset.line), k = Number(cell.dataset.k) + by[1];
+    for (var lines = grid.querySelectorAll(".labels .col-label").length; lines > 0; lines--) {
+      line += by[0];
+      if (cellAt(grid, line, k)) { focus(grid, line, k); return; }
+    }
+  }
+
+  function cellAt(grid, line, k) {
+    return grid && grid.querySelector('.cell[data-line="' + line + '"][data-k="' + k + '"]');
   }
 
   function focus(grid, line, k) {
-    var next = grid && grid.querySelector('.cell[data-line="' + line + '"][data-k="' + k + '"]');
+    var next = cellAt(grid, line, k);
     if (!next) { return; }
     grid.querySelectorAll('.cell[tabindex="0"]').forEach(function (other) { other.tabIndex = -1; });
     next.tabIndex = 0;
@@ -140,10 +149,12 @@
 
   var revealed = null;
 
-  // A query that nobody pointed at, as the first error of a long string, is scrolled to: once, not against the reader.
+  // A query that nobody pointed at, as the first error of a long string, is scrolled to: once, not against the reader,
+  // and again when lines were added.
   function reveal(cell, at) {
     var text = document.getElementById("playground-text"), area = cell.closest(".copy-area");
-    var what = at + " " + (text ? text.value : "");
+    var lines = area ? area.querySelectorAll(".col-label").length : 0;
+    var what = at + " " + lines + " " + (text ? text.value : "");
     if (what === revealed || !area) { return; }
     revealed = what;
     if (area.matches(":hover") || area.contains(document.activeElement)) { return; }
@@ -154,6 +165,8 @@
   }
 
   var AGAIN = 300;  // milliseconds between looks for a model
+  var SETTLED = 400;  // and until the regions of a page whose model was there at once have answered for themselves
+  var waited = {};  // pages that wait for a model
 
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.live = {
@@ -161,10 +174,12 @@
     wait: function (since, id) {
       var page = id.slice(0, id.lastIndexOf("-"));
       if (typeof since === "number") {
+        var later = since > 0 ? AGAIN : waited[page] ? 0 : SETTLED;
+        waited[page] = since > 0;
         setTimeout(function () {
           if (!document.getElementById(page + "-columns")) { return; }
           window.dash_clientside.set_props(page + (since > 0 ? "-clock" : "-tick"), { n_intervals: Date.now() });
-        }, since > 0 ? AGAIN : 0);
+        }, later);
       }
       return window.dash_clientside.no_update;
     },
@@ -183,6 +198,19 @@
     mark: function () {
       requestAnimationFrame(mark);
       return window.dash_clientside.no_update;
+    },
+
+    // The keys in sight of two compared heads go into the address, with the queries up to the one that is shown.
+    zoomed: function (event) {
+      var nothing = window.dash_clientside.no_update;
+      if (!event || !new URLSearchParams(window.location.search).has("beside")) { return nothing; }
+      if (event["xaxis.autorange"]) { go({ zoom: null }); return nothing; }
+      if (!("xaxis.range[0]" in event)) { return nothing; }
+      var left = Math.max(0, Math.ceil(event["xaxis.range[0]"])), right = Math.floor(event["xaxis.range[1]"]) + 1;
+      var shown = document.querySelector("#playground-row-bar [data-pinned]");
+      var rows = Math.max(right, shown ? Math.floor(Number(shown.dataset.pinned) / 2) + 1 : 0);
+      if (right > left) { go({ zoom: "0-" + rows + "." + left + "-" + right }); }
+      return nothing;
     }
   };
 })();

@@ -31,15 +31,17 @@
 
   // Elements as workbench/dashboard/numbers.py describes them; all text stays text.
   function made(what) {
-    if (Array.isArray(what)) {
+    if (typeof what === "string") { return document.createTextNode(what); }
+    var attributes = what[1];
+    if (what.length !== 3 || typeof attributes !== "object" || Array.isArray(attributes)) {
       var several = document.createDocumentFragment();
       what.forEach(function (part) { several.append(made(part)); });
       return several;
     }
-    if (typeof what === "string") { return document.createTextNode(what); }
-    var element = document.createElement(what.tag);
-    Object.keys(what.attributes).forEach(function (name) { element.setAttribute(name, what.attributes[name]); });
-    element.append(made(what.children));
+    var element = document.createElement(what[0]);
+    if (what[0] === "button") { element.type = "button"; }
+    Object.keys(attributes).forEach(function (name) { element.setAttribute(name, attributes[name]); });
+    element.append(made(what[2]));
     return element;
   }
 

@@ -116,7 +116,8 @@ def register(app: Dash, data: Data) -> None:
 
     def drawn_heads(view: ViewState) -> str:
         try:
-            return str(sorted(attention_heads.ready(data, select(data, view))))
+            drawn = attention_heads.ready(data, select(data, view))
+            return f"{sorted(drawn)} {attention_compare.waits(data, view)}"
         except WorkbenchError as error:
             return str(error) if isinstance(error, Recapturing) else ""
 
@@ -131,7 +132,8 @@ def register(app: Dash, data: Data) -> None:
         tokens = view.tab == "tokens"
         frame = token_frame(chosen, data.store.option) if tokens else []
         bar, below = toolbar(chosen, view), foot(chosen, view)
-        return heads, bar, frame, below, not tokens, tokens, open_head_drawn, weights, True
+        ready = not attention_compare.waits(data, view)
+        return heads, bar, frame, below, not tokens, tokens, open_head_drawn, weights, ready
 
     # One region, since all of it holds links that carry the whole view: each more would cost a request a click.
     follow(
@@ -203,7 +205,8 @@ def register(app: Dash, data: Data) -> None:
 
     def render_row(view: ViewState) -> tuple[Any, ...]:
         chosen = pickers.selected(data, view)
-        return (*attention_row.render(chosen, view, PATH), attention_numbers.row_said(chosen))
+        second = attention_compare.second_subject(data, chosen, view)
+        return (*attention_row.render(chosen, view, PATH, second), attention_numbers.row_said(chosen, second))
 
     follow(
         app,
@@ -216,6 +219,7 @@ def register(app: Dash, data: Data) -> None:
         ],
         EVERYTHING,
         render_row,
+        stamp=lambda view: str(attention_compare.waits(data, view)),
         tick=waits,
     )
     register_numbers(app, "attention-map", lambda view: attention_numbers.map_table(select(data, view)))

@@ -24,7 +24,7 @@ from workbench.dashboard.parts import message, panel, token
 from workbench.dashboard.pickers import selected
 from workbench.dashboard.recaptures import Recapturing
 from workbench.dashboard.regions import EVERYTHING, as_markup, follow, memory
-from workbench.dashboard.selection import select
+from workbench.dashboard.selection import Selection, select
 from workbench.dashboard.state import ViewState
 from workbench.differences import Difference
 from workbench.figures import empty_figure
@@ -219,6 +219,27 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
         Input("compare-difference", "clickData"),
         prevent_initial_call=True,
     )
+
+
+def second_subject(data: Data, first: Selection, view: ViewState) -> Selection | None:
+    """Return the second subject, None while nothing is compared or where it cannot be shown: its panel says why."""
+    try:
+        return second_of(data, first, view) if view.beside is not None else None
+    except WorkbenchError:
+        return None
+
+
+def waits(data: Data, view: ViewState) -> bool:
+    """Whether the second subject is being run under other weights."""
+    if view.beside is None:
+        return False
+    try:
+        pair_of(data, view)
+    except Recapturing:
+        return True
+    except WorkbenchError:
+        return False
+    return False
 
 
 def difference_figure(pair: Pair, found: Difference) -> go.Figure:

@@ -53,10 +53,27 @@ def map_table(chosen: Selection) -> Component:
     return listed(_COLUMNS, rows, "Weight on the true source by query", of=len(queries), rest=rest)
 
 
-def row_said(chosen: Selection) -> str:
-    """Return where the pinned query looks; the table of its keys stands beside the figure."""
+def row_said(chosen: Selection, second: Selection | None = None) -> str:
+    """Return where the pinned query looks, under both subjects of two; its keys stand beside the figure."""
+    if second is not None and chosen.row < second.n_tokens:
+        return _row_of_both(chosen, second)
     weights = chosen.string.head(chosen.view.layer, chosen.view.head).row(chosen.row)
     best, source = int(weights.argmax()), int(chosen.string.source_position[chosen.row])
     name = visible(chosen.string.token_names[best])
     most = f"Query {chosen.row} attends most to key {best} ({name}), with weight {weights[best]:.2f}"
     return f"{most}, and to its true source, key {source}, with {weights[source]:.2f}." if source >= 0 else f"{most}."
+
+
+def _row_of_both(chosen: Selection, second: Selection) -> str:
+    row = chosen.row
+    ours, theirs = (
+        of.string.head(of.view.layer, of.view.head).row(row)[: row + 1].astype(float) for of in (chosen, second)
+    )
+    best = int(ours.argmax()), int(theirs.argmax())
+    names = [visible(of.string.token_names[at]) for of, at in zip((chosen, second), best, strict=True)]
+    most = int(np.abs(ours - theirs).argmax())
+    return (
+        f"Query {row} attends most to key {best[0]} ({names[0]}) in the first, with weight {ours[best[0]]:.2f}, and to "
+        f"key {best[1]} ({names[1]}) in the second, with {theirs[best[1]]:.2f}. The largest difference is at key "
+        f"{most}: {ours[most] - theirs[most]:+.2f}."
+    )

@@ -1,10 +1,7 @@
 """Two subjects on the Coordinates page: where both place the same tokens, in one figure."""
 
-from html import escape as html_escape
 from typing import Any
 
-import numpy as np
-import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -18,11 +15,7 @@ from workbench.dashboard.parts import message, panel
 from workbench.dashboard.recaptures import Recapturing
 from workbench.dashboard.selection import Selection
 from workbench.dashboard.state import ViewState
-from workbench.figures import TokenPath, coordinate_path
-from workbench.figures.style import KIND_STYLES
-from workbench.figures.tokens import markup
-
-_SECOND = "#7d7d7d"  # readable on white and on dark
+from workbench.figures import TokenPath, both_paths
 
 
 def choices(data: Data, view: ViewState, path: str, first: Selection) -> list[Component]:
@@ -86,34 +79,3 @@ def path_of(chosen: Selection) -> TokenPath | None:
     if coords is None or coords.shape[1] != 2:
         return None
     return TokenPath(chosen.string.token_names, token_kinds(chosen.string), coords[:, 0], coords[:, 1])
-
-
-def both_paths(first: TokenPath, second: TokenPath, called: tuple[str, str]) -> go.Figure:
-    """Draw two paths in one figure: the first as everywhere, the second dashed, its tokens as small crosses."""
-    names_of = [html_escape(name) for name in called]
-    common = min(len(first.names), len(second.names))
-    apart = [
-        float(np.abs(np.asarray(one)[:common] - np.asarray(other)[:common]).max())
-        for one, other in ((first.columns, second.columns), (first.rows, second.rows))
-    ]
-    title = f"Up to {apart[0]:.1f} columns and {apart[1]:.1f} rows apart: {names_of[0]}, dashed {names_of[1]}"
-    figure = coordinate_path(first, title=title, column_name="column (tokens)", row_name="row", beside=second)
-    drawn = second.drawn(second.columns, second.rows)
-    kinds = np.asarray(second.kinds)[drawn]
-    figure.add_trace(
-        go.Scatter(
-            x=second.columns[drawn],
-            y=second.rows[drawn],
-            mode="lines+markers",
-            line={"color": _SECOND, "width": 1, "dash": "dash"},
-            marker={"symbol": "x-thin", "size": 5, "color": _SECOND, "line": {"width": 1.2, "color": _SECOND}},
-            name=names_of[1],
-            hovertext=[
-                f"{markup(second.names[i])}, {KIND_STYLES[kind].label}" for i, kind in zip(drawn, kinds, strict=True)
-            ],
-            customdata=drawn,
-            hovertemplate="token %{customdata} <b>%{hovertext}</b><br>column %{x:.2f}, row %{y:.2f}<extra>second"
-            "</extra>",
-        )
-    )
-    return figure

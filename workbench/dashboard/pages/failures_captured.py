@@ -7,6 +7,7 @@ import numpy as np
 
 from models.attention import ABOUT_FILE, Capture
 from models.errors import WorkbenchError
+from workbench.dashboard.beside import Beside
 from workbench.dashboard.caching import Cache
 from workbench.dashboard.data import Data, stamp_of
 from workbench.dashboard.pages.failures_reports import Chosen
@@ -59,9 +60,18 @@ def attention_view(chosen: Chosen, found: tuple[str, int], **changes: Any) -> Vi
     """The view of a captured string at the head of the last layer that decides most, where that is known."""
     layer, head = deciding_head(chosen)
     view = replace(
-        chosen.view, capture=found[0], string=found[1], layer=layer, head=head, row=None, zoom=None, text=None
-    )
+        chosen.view, capture=found[0], string=found[1], layer=layer, head=head, row=None, zoom=None, text=None,
+        beside=without_failure(chosen.view.beside),
+    )  # fmt: skip
     return replace(view, **changes)
+
+
+def without_failure(beside: Beside | None) -> Beside | None:
+    """What a page that knows no failures has beside its subject; None where only another failure is."""
+    if beside is None or beside.failure is None:
+        return beside
+    left = replace(beside, failure=None)
+    return None if left == Beside() else left
 
 
 def deciding_head(chosen: Chosen) -> tuple[int, int]:

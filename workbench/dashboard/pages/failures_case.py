@@ -8,6 +8,8 @@ from dash.development.base_component import Component
 from workbench.dashboard.live_models import LiveModels
 from workbench.dashboard.pages import failures_table, failures_work
 from workbench.dashboard.pages.failures_captured import Captured, attention_view
+from workbench.dashboard.pages.failures_compare import Pair
+from workbench.dashboard.pages.failures_compare_case import lines, linked, linked_to_attention, rerun_both
 from workbench.dashboard.pages.failures_edits import longest
 from workbench.dashboard.pages.failures_evidence import evidence
 from workbench.dashboard.pages.failures_grid import MOST_WHOLE, grid, legend, segments
@@ -18,7 +20,7 @@ from workbench.dashboard.state import ViewState
 
 
 def case(
-    chosen: Chosen, view: ViewState, models: LiveModels, captured: Captured, capturing: bool
+    chosen: Chosen, view: ViewState, models: LiveModels, captured: Captured, capturing: bool, pair: Pair | None = None
 ) -> tuple[list[Component], bool]:
     """Return the upper part of the panel, and whether a model is being loaded for it.
 
@@ -28,16 +30,20 @@ def case(
         models: run the edited string.
         captured: finds the string in captures.
         capturing: whether a string of this run is being captured.
+        pair: the failure and what it is compared with; None for nothing.
     """
     failure = chosen.failure
     if failure is None:
         return [html.P("No failure is listed.", className="empty")], False
     run = rerun(models, chosen)
+    both = rerun_both(models, pair, run.edited)
+    beside = lines(pair, both) if pair is not None and both is not None else []
     found = captured.find(chosen)
+    typed, attended = linked(pair, chosen), linked_to_attention(pair, chosen, captured)
     if found is None:
-        opens, opened = "/playground" + typed_view(chosen, chosen.tokens).query(), "Playground"
+        opens, opened = "/playground" + typed_view(typed, chosen.tokens).query(), "Playground"
     else:
-        opens, opened = "/attention" + attention_view(chosen, found).query(), "Attention"
+        opens, opened = "/attention" + attention_view(attended, found).query(), "Attention"
     heading = html.Div(
         [
             html.H2(
@@ -51,25 +57,28 @@ def case(
         ],
         className="row-head",
     )
-    drawn = html.Div(grid(chosen, f"{opens}&row=", opened, run.shown), className="copy-area")
-    there = [failures_work.way_to_attention(chosen, captured, capturing), *ways(chosen, run), *_whole(chosen, view)]
+    drawn = html.Div(
+        grid(chosen, f"{opens}&row=", opened, run.shown, both.line if both else None), className="copy-area"
+    )
+    there = [failures_work.way_to_attention(attended, captured, capturing), *ways(typed, run), *_whole(chosen, view)]
     return [
         heading,
         html.Div(there, className="case-buttons"),
-        outcome(chosen, run),
+        outcome(chosen, run, beside, both.own if both else None),
         drawn,
         legend(failure),
         edits(chosen),
-    ], run.loading
+    ], run.loading or (both is not None and both.loading)
 
 
-def evidence_of(chosen: Chosen, captured: Captured) -> list[Component]:
-    """Return the lower part of the panel."""
+def evidence_of(chosen: Chosen, captured: Captured, pair: Pair | None = None) -> list[Component]:
+    """Return the lower part of the panel; its links lead to the comparison, if there is one."""
     found = captured.find(chosen)
     if chosen.failure is None:
         return []
-    runs = typed_view(chosen, chosen.tokens) if len(chosen.tokens) <= longest(chosen) else None
-    return evidence(chosen, None if found is None else attention_view(chosen, found), runs)
+    runs = typed_view(linked(pair, chosen), chosen.tokens) if len(chosen.tokens) <= longest(chosen) else None
+    there = None if found is None else attention_view(linked_to_attention(pair, chosen, captured), found)
+    return evidence(chosen, there, runs)
 
 
 def _whole(chosen: Chosen, view: ViewState) -> list[Any]:

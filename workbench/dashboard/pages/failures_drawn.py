@@ -21,7 +21,7 @@ from workbench.figures.failure_places import error_places, longest_repeat, place
 from workbench.figures.failures import MASSES, ROW_COLORS, cause_bars, fixed_length_dots, law_lines, row_dots
 from workbench.reports.failures_words import value_text
 
-_NAMES = {
+NAMES = {
     "law": "Repetition",
     "strings": "Each failure",
     "fixed": "At one length",
@@ -29,7 +29,7 @@ _NAMES = {
     "lengths": "Length",
     "rows": "Attention",
 }
-_PANELS = 5
+PANELS = 5
 
 Columns = Sequence[tuple[str, str]]
 
@@ -54,12 +54,17 @@ class Drawn:
 
 def draw(chosen: Chosen, view: ViewState) -> Drawn:
     """Return the figure that a view asks for."""
-    return _DRAW[view.drawn](chosen)
+    return _DRAW[view.drawn or "law"](chosen)
 
 
-def bar(view: ViewState) -> Component:
-    """Return the choice of figure."""
-    choices = [(name, PATH + view.change(drawn=key).query(), view.drawn == key) for key, name in _NAMES.items()]
+def bar(view: ViewState, more: str | None = None) -> Component:
+    """Return the choice of figure; `more` is what the one is called that stands before all others, drawn by itself."""
+    named = list(NAMES.items()) if more is None else [("", more), *NAMES.items()]
+    first = named[0][0]
+    now = first if view.drawn is None else view.drawn
+    choices = [
+        (name, PATH + view.change(drawn=None if key == first else key).query(), key == now) for key, name in named
+    ]
     return switch("Drawn", choices, named=False)
 
 
@@ -151,8 +156,8 @@ def _causes(chosen: Chosen) -> Drawn:
 def _lengths(chosen: Chosen) -> Drawn:
     content = chosen.content
     names = list(dict.fromkeys(point.distribution for point in content.curves))
-    curves = [_curve(chosen, name) for name in names[:_PANELS]]
-    figure = length_generalisation(curves, [content.trained], names[:_PANELS], title="Exact match by length")
+    curves = [curve_of(chosen, name, chosen.run.id) for name in names[:PANELS]]
+    figure = length_generalisation(curves, [content.trained], names[:PANELS], title="Exact match by length")
     rows = [
         [point.distribution, f"{point.length:,}", f"{point.strings:,}",
          f"{point.exact_match:.2f} [{point.interval[0]:.2f}, {point.interval[1]:.2f}]"]
@@ -167,15 +172,23 @@ def _lengths(chosen: Chosen) -> Drawn:
 
 def lengths_finding(content: FailuresContent) -> str:
     """Say up to which length at least half of the strings are copied, by distribution."""
-    parts = []
+    parts = [
+        f"{reached:,} ({name})" if reached else f"no length measured ({name})"
+        for name, reached in lengths_reached(content).items()
+    ]
+    return f"At least half of the strings are copied up to a length of {', '.join(parts)}."
+
+
+def lengths_reached(content: FailuresContent) -> dict[str, int]:
+    """Longest length up to which at least half of the strings are copied, by distribution; 0 for none measured."""
+    found = {}
     for name in dict.fromkeys(point.distribution for point in content.curves):
-        reached = 0
+        found[name] = 0
         for point in sorted((p for p in content.curves if p.distribution == name), key=lambda p: p.length):
             if point.exact_match < 0.5:
                 break
-            reached = point.length
-        parts.append(f"{reached:,} ({name})" if reached else f"no length measured ({name})")
-    return f"At least half of the strings are copied up to a length of {', '.join(parts)}."
+            found[name] = point.length
+    return found
 
 
 def _rows(chosen: Chosen) -> Drawn:
@@ -210,10 +223,11 @@ def rows_finding(content: FailuresContent) -> str:
     )
 
 
-def _curve(chosen: Chosen, name: str) -> LengthCurve:
+def curve_of(chosen: Chosen, name: str, called: str) -> LengthCurve:
+    """Return exact match of a report over the lengths of one distribution, under a name."""
     points = sorted((p for p in chosen.content.curves if p.distribution == name), key=lambda p: p.length)
     return LengthCurve(
-        chosen.run.id,
+        called,
         chosen.run.scheme,
         name,
         np.array([point.length for point in points]),

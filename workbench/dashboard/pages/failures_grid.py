@@ -8,7 +8,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from workbench.content.failures import CompetitorContent, FailureContent
-from workbench.dashboard.pages.failures_reports import Chosen
+from workbench.dashboard.pages.failures_reports import Chosen, Layout
 from workbench.figures.tokens import visible
 
 if TYPE_CHECKING:
@@ -34,18 +34,32 @@ class Edited:
     free: "Decoded | None"
 
 
-def grid(chosen: Chosen, opens: str, opened: str, edited: Edited) -> Component:
+@dataclass(frozen=True)
+class Second:
+    """The copy of a second model, beside that of the report.
+
+    Attributes:
+        free: the copy left to itself; None while its model is loaded, or where it is not run.
+        layout: of the second's strings, which names its tokens.
+    """
+
+    free: "Decoded | None"
+    layout: Layout
+
+
+def grid(chosen: Chosen, opens: str, opened: str, edited: Edited | None, second: Second | None = None) -> Component:
     """Return the string and its copies in columns that wrap, windowed around the error and its strongest competitors.
 
     Args:
         chosen: whose failure is shown.
         opens: address that a token of the copy leads to, its query row to be appended.
         opened: what that page is called.
-        edited: the last two lines.
+        edited: the last two lines; None for none.
+        second: the line below the copy; None for none.
     """
     failure = chosen.failure
     assert failure is not None
-    columns = _Columns(chosen, failure, edited, opened)
+    columns = _Columns(chosen, failure, edited, opened, second)
     parts: list[Component] = []
     shown = segments(failure, chosen.view.whole, columns.last)
     before = 0
@@ -56,14 +70,17 @@ def grid(chosen: Chosen, opens: str, opened: str, edited: Edited) -> Component:
         before = stop
     if before < columns.last:
         parts.append(_gap(columns.last - before))
-    labels = ["string", "copy", "edit", *(["new copy"] if edited.free is not None else [])]
+    said = "The failed string, its copy, and the string as edited" if edited else "A failed string and its copy"
+    labels = ["string", "copy", *(["second"] if second else [])]
+    if edited is not None:
+        labels += ["edit", *(["new copy"] if edited.free is not None else [])]
     named = [html.Span("", className="col-index"), *(html.Span(name, className="col-label") for name in labels)]
     return html.Div(
         [html.Span(named, className="col labels"), *parts],
         className="token-grid",
         role="group",
         **{
-            "aria-label": "The failed string, its copy, and the string as edited; arrow keys move",
+            "aria-label": f"{said}; arrow keys move",
             "data-grid": "1",
             "data-opens": opens,
         },
@@ -96,23 +113,32 @@ def segments(failure: FailureContent, whole: bool, last: int) -> list[tuple[int,
 class _Columns:
     """Makes the columns of one failure."""
 
-    def __init__(self, chosen: Chosen, failure: FailureContent, edited: Edited, opened: str) -> None:
-        self._chosen, self._failure, self._edited, self._opened = chosen, failure, edited, opened
+    def __init__(
+        self, chosen: Chosen, failure: FailureContent, edited: Edited | None, opened: str, second: Second | None
+    ) -> None:
+        self._chosen, self._failure, self._opened = chosen, failure, opened
+        self._edited, self._second = edited, second
         self._tokens, self._name = chosen.tokens, chosen.layout.name
         self._rivals: dict[int, CompetitorContent] = {c.index: c for c in failure.competitors}
         self._order = {c.index: rank for rank, c in enumerate(failure.competitors)}
         self._context = _contexts(failure)
         answers = failure.aftermath.continuation
         self._copy = [*self._tokens[: failure.first_error], *answers]
-        longest = max(len(self._copy), len(edited.tokens) + 1, len(self._tokens) + 1)
+        others = [len(edited.tokens) + 1] if edited else []
+        others += [len(second.free.predicted)] if second and second.free is not None else []
+        longest = max(len(self._copy), len(self._tokens) + 1, *others)
         self.last = min(longest, len(self._tokens) + 1 + _EXTRA)
 
     def column(self, i: int) -> Component:
         """Column i: its number, and a cell a line."""
         number = html.Span(str(i) if i % _NUMBERED == 0 else "", className="col-index")
-        cells = [self._given(i), self._copied(i), self._flips(i)]
-        if self._edited.free is not None:
-            cells.append(self._new(i, self._edited.free))
+        cells = [self._given(i), self._copied(i)]
+        if self._second is not None:
+            cells.append(self._answer(i, self._second.free, "second's copy", self._second.layout))
+        if self._edited is not None:
+            cells.append(self._flips(i, self._edited.tokens))
+            if self._edited.free is not None:
+                cells.append(self._answer(i, self._edited.free, "new copy", self._chosen.layout))
         failed = " at-error" if i == self._failure.first_error else ""
         return html.Span([number, *cells], className=f"col{failed}")
 
@@ -152,8 +178,7 @@ class _Columns:
         said = f"{visible(answer)} instead of {visible(right)}" if wrong else f"{visible(answer)}, right"
         return self._cell(1, i, answer, kind, f"copy {i}: {said}. Opens {self._opened} at this row", row=min(i, n))
 
-    def _flips(self, i: int) -> Component:
-        tokens = self._edited.tokens
+    def _flips(self, i: int, tokens: tuple[int, ...]) -> Component:
         if i >= len(tokens):
             return _none()
         name = self._name(tokens[i])
@@ -165,21 +190,17 @@ class _Columns:
             title=title, tabIndex=-1, **{"data-line": "2", "data-k": str(i), "data-flip": str(i)},
         )  # fmt: skip
 
-    def _new(self, i: int, free: "Decoded") -> Component:
-        if i >= len(free.predicted):
+    def _answer(self, i: int, free: "Decoded | None", line: str, layout: Layout) -> Component:
+        """Answer i of a copy that a model was just left to make."""
+        if free is None or i >= len(free.predicted):
             return _none()
-        answer, target = int(free.predicted[i]), int(free.targets[i])
-        first = free.first_error
-        kind = "" if answer == target else "wrong first" if i == first else "wrong"
-        said = (
-            f"{self._name(answer)}, right"
-            if answer == target
-            else f"{self._name(answer)} instead of {self._name(target)}"
-        )
-        name, sure = self._name(answer), f"{free.confidence[i]:.3f}"
+        answer, sure = int(free.predicted[i]), f"{free.confidence[i]:.3f}"
+        name, target = layout.name(answer), int(free.targets[i])
+        kind = "" if answer == target else "wrong first" if i == free.first_error else "wrong"
+        said = f"{name}, right" if answer == target else f"{name} instead of {layout.name(target)}"
         return html.Span(
             visible(name), className=f"cell{_long(name)} {kind}".rstrip(),
-            title=f"new copy {i}: {said}, probability {sure}", style={"--p": sure},
+            title=f"{line} {i}: {said}, probability {sure}", style={"--p": sure},
         )  # fmt: skip
 
     def _cell(self, line: int, i: int, name: str, kind: str, title: str, row: int) -> Component:

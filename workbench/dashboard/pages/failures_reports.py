@@ -98,6 +98,14 @@ class Chosen:
         assert self.failure is not None
         return tokens_of(self.failure)
 
+    @cached_property
+    def by_string(self) -> dict[tuple[str, int], int]:
+        """Index of the first failure of each string, by its text and length."""
+        found: dict[tuple[str, int], int] = {}
+        for index, failure in enumerate(self.content.failures):
+            found.setdefault((failure.string, failure.length), index)
+        return found
+
     @property
     def key(self) -> str:
         """Tells the selected failure from all others; what is asked of one is not done to the next."""

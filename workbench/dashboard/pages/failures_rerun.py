@@ -1,5 +1,6 @@
 """A failed string run again after an edit: what comes of it, beside what came of the string as it was."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from dash.development.base_component import Component
 from models.errors import WorkbenchError
 from workbench.dashboard.guard import message_of
 from workbench.dashboard.live_models import Live, LiveModels, Loading
+from workbench.dashboard.pages.failures_captured import without_failure
 from workbench.dashboard.pages.failures_edits import DRAWN_EDITS, edited_tokens, longest, offered
 from workbench.dashboard.pages.failures_grid import Edited, changed_places
 from workbench.dashboard.pages.failures_reports import PATH, Chosen
@@ -69,21 +71,28 @@ def rerun(models: LiveModels, chosen: Chosen) -> Rerun:
             live = models.get(chosen.run.id, chosen.content.step)
         except Loading:
             return Rerun(tokens, loading=True)
-        was = _outcome(models, live, chosen.tokens) if len(chosen.tokens) <= longest(chosen) else None
-        return Rerun(tokens, was, _outcome(models, live, tokens))
+        was = outcome_of(models, live, chosen.tokens) if len(chosen.tokens) <= longest(chosen) else None
+        return Rerun(tokens, was, outcome_of(models, live, tokens))
     except WorkbenchError as error:
         return Rerun(chosen.tokens, problem=message_of(error))
 
 
-def outcome(chosen: Chosen, run: Rerun) -> Component:
-    """Return how both strings were copied, what was changed, and the edits that can be made."""
+def outcome(chosen: Chosen, run: Rerun, beside: Sequence[Component] = (), own: Outcome | None = None) -> Component:
+    """Return how both strings were copied, what was changed, and the edits that can be made.
+
+    Args:
+        chosen: the failure.
+        run: of the edited string.
+        beside: what a second model makes of them.
+        own: what the model makes of the failed string, where it is known without an edit.
+    """
     failure = chosen.failure
     assert failure is not None
     n, k = failure.length, failure.first_error
     lines: list[Component] = []
     was = [": ", token(failure.predicted), " instead of ", token(failure.right)]
-    was += _probability(run.was, k)
-    lines.append(verdict("Failed string", k, n, *was))
+    was += probability(run.was or own, k)
+    lines += [verdict("Failed string", k, n, *was), *beside]
     if run.problem:
         lines.append(html.P(run.problem, className="note", role="alert"))
     elif run.loading:
@@ -127,11 +136,12 @@ def _now(chosen: Chosen, run: Rerun) -> Component:
     if first is not None:
         more = [": ", *instead(names, int(forced.predicted[first]), int(forced.targets[first]))]
     if len(run.edited) == len(chosen.tokens):
-        more += _probability(run.now, chosen.failure.first_error)
+        more += probability(run.now, chosen.failure.first_error)
     return verdict("Edited string", first, len(run.edited), *more)
 
 
-def _probability(found: Outcome | None, index: int) -> list[Any]:
+def probability(found: Outcome | None, index: int) -> list[Any]:
+    """Return how probable the right token `index` is, in words; nothing where that is not known."""
     if found is None or index >= len(found.forced.right_probability):
         return []
     title = f"probability of the right token {index}, with all before it copied rightly"
@@ -166,7 +176,8 @@ def ways(chosen: Chosen, run: Rerun) -> list[Component]:
 
 def typed_view(chosen: Chosen, tokens: tuple[int, ...]) -> ViewState:
     """The view of Playground and Intervene on a string."""
-    return replace(chosen.view, text=write_tokens(tokens, chosen.layout.alphabet), row=None, input="generated")
+    text, beside = write_tokens(tokens, chosen.layout.alphabet), without_failure(chosen.view.beside)
+    return replace(chosen.view, text=text, row=None, input="generated", beside=beside)
 
 
 def asks(what: str, on: str) -> dict[str, str]:
@@ -174,5 +185,6 @@ def asks(what: str, on: str) -> dict[str, str]:
     return {"data-asks": what, "data-on": on}
 
 
-def _outcome(models: LiveModels, live: Live, tokens: tuple[int, ...]) -> Outcome:
+def outcome_of(models: LiveModels, live: Live, tokens: tuple[int, ...]) -> Outcome:
+    """Run a model on a string, fed the right copy and left to itself."""
     return Outcome(models.decoded(live, tokens, free=False), models.decoded(live, tokens, free=True))

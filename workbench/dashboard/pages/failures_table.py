@@ -1,8 +1,8 @@
 """Causes beside their controls, and the table of failed strings: filtered, sorted, a page of them at a time."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dash import html
 from dash.development.base_component import Component
@@ -11,10 +11,14 @@ from workbench.content.base import EstimateContent
 from workbench.content.failures import CauseContent, FailureContent
 from workbench.dashboard.pages.failures_reports import PATH, Chosen, tokens_of
 from workbench.dashboard.parts import link, mark, token
+from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ORDERS, ViewState
 from workbench.figures.failure_places import CAUSE_SYMBOLS
 from workbench.figures.failures import CAUSE_COLORS, REFERENCE
 from workbench.reports.failures_words import TRIED, aftermath_text, value_text
+
+if TYPE_CHECKING:
+    from workbench.dashboard.pages.failures_compare_strings import Said
 
 PER_PAGE = 60
 _BEFORE, _AFTER = 9, 4  # tokens shown before and after an error
@@ -25,6 +29,11 @@ _COLUMNS = {
     "length": ("Length", "number", "Tokens of the string"),
     "first": ("Error at", "number", "Index of the first wrong token"),
     "error": ("Error", "", "The right token, and the one that was predicted"),
+    "second": (
+        "In the second",
+        "",
+        "What the second's report says of the same string; pointing at it tells how that is known",
+    ),
     "after": ("Then", "roomy", "What the model goes on with, left to itself; numbers are tokens"),
 }
 
@@ -66,7 +75,7 @@ def _cause_row(name: str, cause: CauseContent, view: ViewState) -> Component:
         confirmed = [confirmed, html.Span(f" ({cause.unconfirmed:,} not)", className="quiet")]
     return html.Tr(
         [
-            html.Td(html.Span(name, className="label", style=_look(name)), title=hint),
+            html.Td(html.Span(name, className="label", style=cause_mark(name)), title=hint),
             html.Td(shown, className="number"),
             html.Td(confirmed, className="number"),
             html.Td(f"{cause.tried:,}" if tested else "–", className="number roomy"),
@@ -77,8 +86,16 @@ def _cause_row(name: str, cause: CauseContent, view: ViewState) -> Component:
     )
 
 
-def failures_table(chosen: Chosen, view: ViewState) -> Component:
-    """Return the page of the list that the selected failure is on; a row selects its failure."""
+def failures_table(
+    chosen: Chosen, view: ViewState, says: Callable[[FailureContent], "Said"] | None = None
+) -> Component:
+    """Return the page of the list that the selected failure is on; a row selects its failure.
+
+    Args:
+        chosen: the list.
+        view: as the address has it.
+        says: of a failure's string, what a second report says of it; None where none is compared.
+    """
     if not chosen.listed:
         everything = PATH + view.change(
             cause=None, confirmed=None, failed_distribution=None, failed_length=None
@@ -88,9 +105,9 @@ def failures_table(chosen: Chosen, view: ViewState) -> Component:
         return html.P(["No failure is like that. ", link("List all", everything)], className="empty")
     first = chosen.place // PER_PAGE * PER_PAGE
     shown = chosen.listed[first : first + PER_PAGE]
-    rows = [_row(chosen.content.failures[index], index, index == chosen.view.failure, view) for index in shown]
-    heading = [_heading(name, view) for name in _COLUMNS]
-    heading.insert(5, html.Th("String around it", scope="col"))
+    rows = [_row(chosen.content.failures[index], index, index == chosen.view.failure, view, says) for index in shown]
+    heading = [_heading(name, view) for name in _COLUMNS if says is not None or name != "second"]
+    heading.insert(-1, html.Th("String around it", scope="col"))
     return html.Table(
         [
             html.Caption(f"Failed strings of {chosen.run.id} at step {chosen.content.step}", className="unseen"),
@@ -158,21 +175,27 @@ def filters(chosen: Chosen) -> dict[str, list[dict[str, Any]]]:
 
 def cause_label(failure: FailureContent) -> list[Component]:
     """Return a failure's cause with its shape, and whether it is confirmed, in words."""
-    said = [html.Span(failure.cause, className="label", style=_look(failure.cause))]
+    said = [html.Span(failure.cause, className="label", style=cause_mark(failure.cause))]
     if failure.cause in TRIED:
         sure = ("confirmed", "is-yes") if failure.confirmed else ("unconfirmed", "is-unsure")
         said.append(html.Span(sure[0], className=sure[1]))
     return said
 
 
-def _row(failure: FailureContent, index: int, current: bool, view: ViewState) -> Component:
+def _row(
+    failure: FailureContent,
+    index: int,
+    current: bool,
+    view: ViewState,
+    says: Callable[[FailureContent], "Said"] | None,
+) -> Component:
     marked = {"aria-current": "true"} if current else {}
     name = f"select failure {index}: {failure.cause}, {failure.distribution}, {failure.length} tokens"
     select = html.A(
         failure.cause,
         href=PATH + view.change(failure=index).query(),
         className="label selects",
-        style=_look(failure.cause),
+        style=cause_mark(failure.cause),
         **marked,
         **{"aria-label": name},
     )
@@ -187,11 +210,18 @@ def _row(failure: FailureContent, index: int, current: bool, view: ViewState) ->
             html.Td(f"{failure.length:,}", className="number"),
             html.Td(f"{failure.first_error:,}", className="number"),
             html.Td([token(failure.right), " → ", token(failure.predicted)]),
+            *([] if says is None else [_in_second(says(failure))]),
             html.Td(_around(failure), className="around"),
             html.Td(aftermath_text(failure.aftermath, failure), className="roomy"),
         ],
         className="current" if current else "",
     )
+
+
+def _in_second(said: "Said") -> Component:
+    """What a second report says of a string: how it fails there, that it is copied, or that this is not known."""
+    kind = "" if said.failure is not None else "is-yes" if said.copied else "quiet"
+    return html.Td(html.Span(visible_text(said.words), className=kind, title=visible_text(said.why)), className="said")
 
 
 def _around(failure: FailureContent) -> list[Any]:
@@ -231,6 +261,7 @@ def _share(estimate: EstimateContent) -> Any:
     return [f"{estimate.value:.2f}", interval]
 
 
-def _look(cause: str) -> dict[str, str]:
+def cause_mark(cause: str) -> dict[str, str]:
+    """Return the style of a cause's name: its marker before it."""
     picture = mark(CAUSE_SYMBOLS.get(cause, "star"), CAUSE_COLORS.get(cause, REFERENCE))
     return {"backgroundImage": f'url("{picture}")'}

@@ -1,5 +1,6 @@
 """Heads: what every attention head of a run is, on which evidence, and what interventions say of it."""
 
+from dataclasses import replace
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
@@ -7,12 +8,21 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from models.errors import WorkbenchError
+from workbench.dashboard.beside import second_view
 from workbench.dashboard.data import Data
 from workbench.dashboard.gate import gate_of
 from workbench.dashboard.guard import sentence
-from workbench.dashboard.pages import heads_choices, heads_evidence, heads_panes
+from workbench.dashboard.pages import (
+    heads_choices,
+    heads_compare,
+    heads_compare_evidence,
+    heads_compare_panes,
+    heads_evidence,
+    heads_panes,
+)
 from workbench.dashboard.pages.base import Page
-from workbench.dashboard.pages.heads_panes import PANES
+from workbench.dashboard.pages.heads_compare_table import compare_table
+from workbench.dashboard.pages.heads_panes import PANES, Pane
 from workbench.dashboard.pages.heads_parts import PATH
 from workbench.dashboard.pages.heads_reports import Chosen, Reports
 from workbench.dashboard.pages.heads_spaces import Spaces
@@ -42,7 +52,8 @@ def layout() -> Component:
             dcc.Interval(id="heads-tick", interval=_LOOK_AGAIN),
             *(memory(f"heads-{region}") for region in ("table", "evidence", "pane")),
             *heads_choices.choices(),
-            panel(None, *top, html.Div(id="heads-about"), className="heads-top"),
+            panel(None, *top, html.Div(id="heads-about"), html.Div(id="heads-compare"), className="heads-top"),
+            html.Section(id="heads-beside", className="panel heads-beside"),
             html.Section(id="heads-state", className="panel state"),
             html.Div(
                 [
@@ -62,12 +73,22 @@ def register(app: Dash, data: Data) -> None:
     reports, strings, spaces = Reports(data), Strings(data), Spaces(gate_of(app.server))
     heads_choices.register(app, data, reports)
 
+    def stamp(view: ViewState) -> str:
+        return heads_compare.stamp(reports, view)
+
     def render_table(view: ViewState) -> tuple[Any, ...]:
         try:
             chosen = reports.choose(view)
         except Exception as error:
-            return [], [], message(error), "nothing"
-        return heads_table(chosen, view, strings.of(chosen, view)), about(chosen), [], ""
+            return [], [], message(error), "nothing", [], [], heads_compare.panel_class([])
+        pair, strongest = heads_compare.compared(reports, chosen, view), strings.of(chosen, view)
+        if pair is None or pair.one_report:
+            listed = heads_table(chosen, view, strongest, pair.second.head if pair else None)
+        else:
+            listed = compare_table(pair, view, strongest)
+        bar = heads_compare.bar(reports, chosen, view)
+        begin = heads_compare.begin(chosen, view)
+        return listed, about(chosen), [], "", begin, bar, heads_compare.panel_class(bar)
 
     def render_evidence(view: ViewState) -> tuple[Component]:
         try:
@@ -75,7 +96,12 @@ def register(app: Dash, data: Data) -> None:
         except Exception as error:  # the page's state says what is wrong
             raise Told from error
         strongest = strings.of(chosen, view)[chosen.head.layer, chosen.head.head]
-        return (heads_evidence.evidence(data, chosen, view, strongest),)
+        pair = heads_compare.compared(reports, chosen, view)
+        if pair is None:
+            return (heads_evidence.evidence(data, chosen, view, strongest),)
+        second = pair.second
+        beside = strings.of(second, second_view(replace(view, run=chosen.run.id)))[second.head.layer, second.head.head]
+        return (heads_compare_evidence.evidence_of_both(data, pair, view, (strongest, beside)),)
 
     def render_pane(view: ViewState) -> tuple[Any, ...]:
         bar, hidden = pane_bar(view), view.pane != "scores"
@@ -84,19 +110,22 @@ def register(app: Dash, data: Data) -> None:
         except Exception:  # the page's state says what is wrong
             return bar, [], empty_figure(""), [], hidden, _LOOK_AGAIN
         try:
-            pane = heads_panes.draw(reports, spaces, chosen, view)
+            pane = draw(reports, spaces, chosen, view)
         except Exception as error:
             return bar, message(error), empty_figure(""), [], hidden, _LOOK_AGAIN
         return bar, pane.said, pane.figure, pane.below, hidden, _WHILE_WAITING if pane.waits else _LOOK_AGAIN
 
     def pane_stamp(view: ViewState) -> str:
+        known = stamp(view)
         if view.pane != "space":
-            return reports.stamp(view)
+            return known
         try:
-            contents, _ = heads_panes.space_contents(reports, reports.choose(view), view)
+            chosen = reports.choose(view)
+            pair = heads_compare.compared(reports, chosen, view)
+            contents, _ = heads_panes.space_contents(reports, chosen, view, pair)
         except WorkbenchError:
-            return reports.stamp(view)
-        return f"{spaces.ready(contents)} {reports.stamp(view)}"
+            return known
+        return f"{spaces.ready(contents)} {known}"
 
     for region, outputs, render in (
         (
@@ -106,6 +135,9 @@ def register(app: Dash, data: Data) -> None:
                 Output("heads-about", "children"),
                 Output("heads-state", "children"),
                 Output("heads-page", "className"),
+                Output("heads-compare", "children"),
+                Output("heads-beside", "children"),
+                Output("heads-beside", "className"),
             ],
             render_table,
         ),
@@ -123,8 +155,8 @@ def register(app: Dash, data: Data) -> None:
             render_pane,
         ),
     ):
-        stamp = pane_stamp if region == "pane" else reports.stamp
-        follow(app, f"heads-{region}", outputs, EVERYTHING, render, stamp=stamp, tick="heads-tick")
+        stamped = pane_stamp if region == "pane" else stamp
+        follow(app, f"heads-{region}", outputs, EVERYTHING, render, stamp=stamped, tick="heads-tick")
 
     @app.callback(
         Output("heads-go", "data", allow_duplicate=True),
@@ -140,15 +172,25 @@ def register(app: Dash, data: Data) -> None:
         found = heads_panes.clicked_head(reports, spaces, chosen, view, click)
         if found is None:
             raise PreventUpdate
-        run_id, layer, head = found
-        if run_id != chosen.run.id:
-            view = view.change(run=run_id)
-            chosen = reports.choose(view)
+        view, layer, head = found
+        chosen = reports.choose(view)
         return "/attention" + strings.of(chosen, view)[layer, head].view.query()
 
     app.clientside_callback(
         ClientsideFunction("workbench", "reveal"), Output("heads-table", "title"), Input("heads-table", "children")
     )
+
+
+def draw(reports: Reports, spaces: Spaces, chosen: Chosen, view: ViewState) -> Pane:
+    """Return the pane that a view shows: of one subject, or of two."""
+    pair = heads_compare.compared(reports, chosen, view)
+    if view.pane == "space":
+        return heads_panes.space_pane(reports, spaces, chosen, view, pair)
+    if pair is not None:
+        return (
+            heads_compare_panes.history(reports, pair) if view.pane == "history" else heads_compare_panes.scores(pair)
+        )
+    return heads_panes.history_pane(reports, chosen) if view.pane == "history" else heads_panes.score_pane(chosen)
 
 
 def about(chosen: Chosen) -> Component:

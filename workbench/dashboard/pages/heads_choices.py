@@ -56,7 +56,7 @@ def register(app: Dash, data: Data, reports: Reports) -> None:
         app,
         "heads-choices",
         [*outputs, Output("heads-set", "data")],
-        ("run", "checkpoint", "score"),
+        ("run", "checkpoint", "layer", "head", "score"),
         render,
         stamp=reports.stamp,
         tick="heads-tick",

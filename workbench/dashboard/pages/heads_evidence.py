@@ -1,5 +1,6 @@
 """What the label of the selected head rests on: its rule, doubts, pattern, all scores, and what interventions say."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import dcc, html
@@ -40,15 +41,15 @@ def evidence(data: Data, chosen: Chosen, view: ViewState, strongest: Strongest) 
     doubts = [html.Li(visible_text(doubt)) for doubt in head.doubts]
     return html.Div(
         [
-            _heading(chosen, view),
-            html.Div([*_picture(data, strongest, head), _role(chosen, strongest, has_failures)], className="role"),
+            heading(chosen, view),
+            html.Div([*picture(data, strongest, head), _role(chosen, strongest, has_failures)], className="role"),
             *([html.Ul(doubts, className="doubts", **{"aria-label": "Doubts"})] if doubts else []),
             html.H2("Evidence"),
             _deciding(head),
             html.H2("What its attention is made of"),
             _made_of(head),
             html.H2(["Intervention", html.Span(said, className=look)]),
-            *_intervention(head),
+            *intervention(head),
             html.H2(["All scores", html.Span(f"{len(head.scores)}", className="count")]),
             _all_scores(chosen, view),
         ],
@@ -75,8 +76,8 @@ _STEPS = {
 }
 
 
-def _heading(chosen: Chosen, view: ViewState) -> Component:
-    """The head's name and label, and the way to its neighbours: by these links or by the arrow keys."""
+def heading(chosen: Chosen, view: ViewState) -> Component:
+    """Return the head's name and label, and the way to its neighbours: by these links or by the arrow keys."""
     head = chosen.head
     links: list[Component] = []
     for key, to in neighbours(chosen.counts, head.layer, head.head).items():
@@ -126,8 +127,8 @@ def _role(chosen: Chosen, strongest: Strongest, has_failures: bool) -> Component
     )
 
 
-def _picture(data: Data, strongest: Strongest, head: HeadContent) -> list[Component]:
-    """The pattern on the string that shows the head best; none where it is not at hand."""
+def picture(data: Data, strongest: Strongest, head: HeadContent) -> list[Component]:
+    """Return the pattern on the string that shows the head best; none where it is not at hand."""
     if strongest.capture is None or strongest.string is None or strongest.view.run is None:
         return []
     try:
@@ -141,8 +142,8 @@ def _picture(data: Data, strongest: Strongest, head: HeadContent) -> list[Compon
         strongest.view.run, strongest.capture, strongest.string, head.layer, head.head, view.palette, view.scale
     )
     words = f"Attention pattern of head {head.layer}.{head.head} on string {strongest.string}"
-    picture = html.Img(alt=words, **{"data-src": source})
-    return [link(picture, "/attention" + view.query(), className="thumbnail", title=f"{words}. {strongest.rule}")]
+    image = html.Img(alt=words, **{"data-src": source})
+    return [link(image, "/attention" + view.query(), className="thumbnail", title=f"{words}. {strongest.rule}")]
 
 
 def _deciding(head: HeadContent) -> Component:
@@ -158,26 +159,40 @@ def _deciding(head: HeadContent) -> Component:
     return html.Div(table(columns, rows, "Scores that the label rests on"), className="scroll")
 
 
-def _made_of(head: HeadContent) -> Component:
-    """Shares of pure heads in the pattern, as a bar and in words."""
+def shares_said(head: HeadContent) -> str:
+    """Return the shares of pure heads in a head's pattern, largest first; "" where the report holds none."""
     known = sorted(((kind, share) for kind, share in head.shares.items() if share), key=lambda item: -item[1])
-    if not known:
-        return html.P("The report holds no shares of this head.", className="quiet")
     named = [f"{visible_text(kind)} {share:.2f}" for kind, share in known if share >= _LEAST_SHARE]
     rest = 1 - sum(share for _, share in known)
-    said = "Shares of its pattern, by one fit of all pure heads: " + ", ".join(named)
-    said += f"; {rest:.2f} fits none." if rest >= _LEAST_SHARE else "."
-    return described(said, _graph("heads-shares", share_bars([head], named=False)))
+    return ", ".join(named) + (f"; {rest:.2f} fits none" if known and rest >= _LEAST_SHARE else "")
 
 
-def _intervention(head: HeadContent) -> list[Component]:
-    """What was done, its effect beside its control's, and what that says."""
+def _made_of(head: HeadContent) -> Component:
+    """Shares of pure heads in the pattern, as a bar and in words."""
+    if not any(head.shares.values()):
+        return html.P("The report holds no shares of this head.", className="quiet")
+    said = f"Shares of its pattern, by one fit of all pure heads: {shares_said(head)}."
+    return described(said, graph("heads-shares", share_bars([head], named=False)))
+
+
+def intervention(
+    head: HeadContent, name: str = "heads-effects", reach: Sequence[float] | None = None
+) -> list[Component]:
+    """Return what was done, its effect beside its control's, and what that says.
+
+    Args:
+        head: of a report.
+        name: the figure's id.
+        reach: where its axis begins and ends; by default where its numbers need it to.
+    """
     done = head.intervention
     reason, expected = (visible_text(str(done.get(part) or "")) for part in ("reason", "expected"))
     figure = effect_bars([head], named=False)
     if figure is None:
         why = reason or "this report made no intervention on it"
         return [html.P(f"{sentence(why)}", className="quiet")]
+    if reach is not None:
+        figure.layout.xaxis.range = reach
     words = {part: _words(done.get(part)) for part in ("effect", "control")}
     numbers = {part: effect_of(head, part) for part in words}
     said = visible_text(
@@ -197,7 +212,7 @@ def _intervention(head: HeadContent) -> list[Component]:
     lead = "This confirms that" if head.intervention.get("state") == "confirmed" else "It would have to confirm that"
     asked = [html.P(f"{lead} {expected}.", className="quiet")] if expected else []
     return [
-        described(said, _graph("heads-effects", figure), as_table(columns, rows, "Effects of the intervention")),
+        described(said, graph(name, figure), as_table(columns, rows, "Effects of the intervention")),
         *asked,
         *([html.P(sentence(reason), className="quiet")] if reason else []),
     ]
@@ -270,5 +285,6 @@ def _bar(estimate: EstimateContent) -> Any:
     return html.Span(className="score-line", style=style, **{"aria-hidden": "true"})
 
 
-def _graph(name: str, figure: Any) -> Component:
+def graph(name: str, figure: Any) -> Component:
+    """Return a figure as high as it says."""
     return dcc.Graph(id=name, figure=figure, config=_CONFIG, className="graph", style={"height": figure.layout.height})

@@ -16,6 +16,7 @@ from workbench.content.heads import HeadContent
 from workbench.dashboard.pages.heads_strongest import kind_of
 from workbench.dashboard.parts import mark, table
 from workbench.dashboard.pickers import visible_text
+from workbench.figures.head_pair import signed, subtract_estimates, told_apart
 from workbench.figures.space import LABEL_STYLES
 
 PATH = "/heads"
@@ -52,6 +53,17 @@ def text_of(estimate: EstimateContent) -> str:
     digits = 2 if abs(estimate.value) < 10 else 1 if abs(estimate.value) < 100 else 0
     value, *ends = (f"{number:,.{digits}f}" for number in (estimate.value, *(estimate.interval or ())))
     return f"{value} [{', '.join(ends)}]" if ends else value
+
+
+def difference_text(first: EstimateContent | None, second: EstimateContent | None) -> str:
+    """The first value minus the second with its sign, or a dash where one could not be measured."""
+    value = subtract_estimates(first, second)
+    return "–" if value is None else signed(value)
+
+
+def overlap_text(first: EstimateContent | None, second: EstimateContent | None) -> str:
+    """Whether two values are distinguishable by their 95 % intervals; "" where these are not known."""
+    return {None: "", True: "apart", False: "overlap: not distinguishable"}[told_apart(first, second)]
 
 
 def bare(figure: go.Figure) -> go.Figure:

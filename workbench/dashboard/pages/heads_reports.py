@@ -51,6 +51,7 @@ class Reports:
         self.data = data
         self._heads: Cache[HeadsContent] = Cache(_KEPT)
         self._histories: Cache[HistoryContent | None] = Cache(_KEPT)
+        self._stepped: Cache[tuple[HeadsContent, HeadsContent]] = Cache(_KEPT)
 
     def command(self, *runs: str, more: str = "") -> str:
         """What to type for a report on runs."""
@@ -83,6 +84,12 @@ class Reports:
                 f"the report on the heads of {run.id} at step {step:,} is damaged or of another version. Make it again",
                 self.command(run.id),
             ) from None
+
+    def stepped(self, content: HeadsContent) -> HeadsContent:
+        """The same report, its subject named with its step: of two reports of one run the heads stay apart."""
+        named = f"{content.subject} at step {content.step:,}"
+        # The report itself is kept with its copy, so that its identity is not given to another.
+        return self._stepped.get(id(content), lambda: (content, content.model_copy(update={"subject": named})))[1]
 
     def history(self, run_id: str) -> HistoryContent | None:
         """The report over the checkpoints of a run, None where there is none; raises as `heads` does."""
@@ -159,12 +166,12 @@ class Reports:
         if (layer, head) != (view.layer, view.head):
             notes.append(f"The model has no head {view.layer}.{view.head}; showing {layer}.{head}.")
         names = shares(content)
-        score = default_score(content, names) if view.score is None else view.score
+        at = next(one for one in content.heads if (one.layer, one.head) == (layer, head))
+        score = default_score(content, names, at) if view.score is None else view.score
         if score not in names:
             notes.append(f"There is no score {score} between 0 and 1 in this report; showing another.")
-            score = default_score(content, names)
+            score = default_score(content, names, at)
         chosen = replace(view, run=run.id, checkpoint=step, layer=layer, head=head, score=score)
-        at = next(one for one in content.heads if (one.layer, one.head) == (layer, head))
         return Chosen(chosen, run, steps, content, at, tuple(notes))
 
 
@@ -214,10 +221,17 @@ def shares(content: HeadsContent) -> list[str]:
     ]
 
 
-def default_score(content: HeadsContent, names: Sequence[str]) -> str | None:
-    """The score that decides most labels, of those that can be drawn; None where none can."""
-    decide = Counter(e.score for head in content.heads for e in head.evidence if e.condition is not None)
-    return next((name for name, _ in decide.most_common() if name in names), names[0] if names else None)
+def default_score(content: HeadsContent, names: Sequence[str], head: HeadContent) -> str | None:
+    """The score that decides a head's label, else that decides most labels, of those that can be drawn; else None."""
+    decide = Counter(e.score for other in content.heads for e in other.evidence if e.condition is not None)
+    found = [leading_score(head), *(name for name, _ in decide.most_common()), *names]
+    return next((name for name in found if name in names), None)
+
+
+def leading_score(head: HeadContent) -> str | None:
+    """The first score that a head's label is decided by, else the first that is shown for it; None without evidence."""
+    deciding = [e.score for e in head.evidence if e.condition is not None] or [e.score for e in head.evidence]
+    return deciding[0] if deciding else None
 
 
 def _is_whole(heads: Sequence[HeadContent]) -> bool:

@@ -31,13 +31,25 @@ _HINTS = {
 }
 
 
-def heads_table(chosen: Chosen, view: ViewState, strongest: Mapping[tuple[int, int], Strongest]) -> Component:
-    """Return the table; a row selects its head, and its number leads to Attention."""
+def heads_table(
+    chosen: Chosen,
+    view: ViewState,
+    strongest: Mapping[tuple[int, int], Strongest],
+    beside: HeadContent | None = None,
+) -> Component:
+    """Return the table; a row selects its head, and its number leads to Attention.
+
+    Args:
+        chosen: the report.
+        view: the view that links change.
+        strongest: where each head is looked at.
+        beside: another head that the selected one is compared with.
+    """
     rows = [
-        _row(head, head is chosen.head, view, strongest[head.layer, head.head])
+        _row(head, head is chosen.head, view, strongest[head.layer, head.head], head is beside)
         for head in sort_heads(chosen.content.heads, view.sort)
     ]
-    heading = [_heading(name, view) for name in _COLUMNS]
+    heading = [heading_of(name, *_COLUMNS[name], view, _HINTS.get(name, "")) for name in _COLUMNS]
     return html.Table(
         [
             html.Caption(f"Heads of {chosen.run.id} at step {chosen.content.step}", className="unseen"),
@@ -77,27 +89,40 @@ _KEYS: dict[str, Callable[[HeadContent], Any]] = {
 }
 
 
-def _heading(name: str, view: ViewState) -> Component:
-    """A column's heading: a link that sorts by it, or the other way round."""
-    text, kind, largest_first = _COLUMNS[name]
+def heading_of(name: str, text: str, kind: str, largest_first: bool, view: ViewState, hint: str) -> Component:
+    """Return a column's heading: a link that sorts by it, or the other way round.
+
+    Args:
+        name: what it sorts by, see `sort_heads`.
+        text: what is read.
+        kind: its class.
+        largest_first: whether the first click sorts the largest first.
+        view: the view that the link changes.
+        hint: its title.
+    """
     sorted_by, falling = view.sort.removeprefix("-") == name, view.sort.startswith("-")
     first = f"-{name}" if largest_first else name
     other = name if falling else f"-{name}"
     order = {"aria-sort": "descending" if falling else "ascending"} if sorted_by else {}
     arrow = html.Span(("↓" if falling else "↑") if sorted_by else "", className="arrow", **{"aria-hidden": "true"})
     to = PATH + view.change(sort=other if sorted_by else first).query()
-    return html.Th(link([text, arrow], to, title=_HINTS.get(name, "")), scope="col", className=kind, **order)
+    return html.Th(link([text, arrow], to, title=hint), scope="col", className=kind, **order)
 
 
-def _row(head: HeadContent, current: bool, view: ViewState, strongest: Strongest) -> Component:
-    name = f"{head.layer}.{head.head}"
-    there = link(
+def to_attention(name: str, view: ViewState, rule: str) -> Component:
+    """Return the number of a head, which leads to it on the Attention page; `rule` says on which string."""
+    return link(
         name,
-        "/attention" + strongest.view.query(),
+        "/attention" + view.query(),
         className="to-attention",
-        title=f"Open head {name} in Attention. {strongest.rule}",
+        title=f"Open head {name} in Attention. {rule}",
         **{"aria-label": f"head {name} in Attention"},
     )
+
+
+def _row(head: HeadContent, current: bool, view: ViewState, strongest: Strongest, second: bool) -> Component:
+    name = f"{head.layer}.{head.head}"
+    there = to_attention(name, strongest.view, strongest.rule)
     look, marked = label_look(head.label), {"aria-current": "true"} if current else {}
     here = PATH + view.change(layer=head.layer, head=head.head).query()
     select = html.A(
@@ -106,6 +131,7 @@ def _row(head: HeadContent, current: bool, view: ViewState, strongest: Strongest
         **marked,
         **{"aria-label": f"select head {name}: {look['children']}"},
     )
+    beside = [html.Span("second", className="which")] if second else []
     deciding: list[Any] = []
     for e in head.evidence:
         if e.condition is not None:
@@ -115,11 +141,11 @@ def _row(head: HeadContent, current: bool, view: ViewState, strongest: Strongest
     return html.Tr(
         [
             html.Td(there),
-            html.Td(select),
+            html.Td([select, *beside]),
             html.Td(f"{head.margin:.2f}", className="number"),
             html.Td(sure, className=sure_look),
             html.Td(deciding[:-1]),
             html.Td(said, className=said_look),
         ],
-        className="current" if current else "",
+        className="current" if current else "beside" if second else "",
     )

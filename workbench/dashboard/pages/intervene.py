@@ -8,21 +8,28 @@ from dash.development.base_component import Component
 
 from workbench.dashboard.data import Data
 from workbench.dashboard.live_models import LiveModels, live_models
-from workbench.dashboard.pages import intervene_outcome, playground_choices
+from workbench.dashboard.numbers import numbers_of, register_numbers
+from workbench.dashboard.pages import intervene_compare, intervene_outcome, playground_choices
 from workbench.dashboard.pages.base import Page
 from workbench.dashboard.pages.heads_reports import Reports
-from workbench.dashboard.pages.intervene_outcome import COMPANIONS, Done, takes_from_others
-from workbench.dashboard.pages.intervene_tables import effect_table, margins_table, strings_table, tokens
+from workbench.dashboard.pages.intervene_code import COMPANIONS, takes_from_others
+from workbench.dashboard.pages.intervene_compare import Both
+from workbench.dashboard.pages.intervene_compare_tables import effects_table, margins_of_both, tokens_of_both
+from workbench.dashboard.pages.intervene_compare_tables import heading as heading_of_both
+from workbench.dashboard.pages.intervene_outcome import Done, words_of
+from workbench.dashboard.pages.intervene_tables import as_text, effect_table, margins_table, strings_table, tokens
 from workbench.dashboard.pages.intervene_what import what
-from workbench.dashboard.pages.playground_strings import OF_STRINGS, Chosen, follow_live, length_of, settings_of
+from workbench.dashboard.pages.playground_pairs import start_link
+from workbench.dashboard.pages.playground_strings import OF_STRINGS, Chosen, choose, follow_live, settings_of
 from workbench.dashboard.parts import link, panel
 from workbench.dashboard.regions import EVERYTHING, memory
+from workbench.dashboard.state import ViewState
 from workbench.figures import empty_figure
-from workbench.figures.intervene import logit_differences
+from workbench.figures.intervene import compared_differences, logit_differences
 
 PATH = "/intervene"
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "showTips": False}
-_OF_OUTCOME = (*OF_STRINGS, "count", "heads", "way", "keys", "how", "layer", "head")
+_OF_OUTCOME = (*OF_STRINGS, "count", "heads", "way", "keys", "how", "layer", "head", "beside")
 
 
 def layout() -> Component:
@@ -39,13 +46,18 @@ def layout() -> Component:
             memory("intervene-outcome"),
             playground_choices.columns(
                 "intervene",
+                panel(None, id="intervene-beside", className="beside-panel"),
                 panel(None, html.Div(id="intervene-what", className="toolbar"), className="what-panel"),
                 panel(None, html.Div(id="intervene-effect"), className="effect-panel"),
                 panel(
                     None,
-                    html.P(id="intervene-finding"),
-                    html.Div(graph, id="intervene-figure", className="margins-figure", role="img"),
-                    html.Div(id="intervene-table"),
+                    html.Figure(
+                        [
+                            html.Figcaption(id="intervene-finding"),
+                            html.Div(graph, id="intervene-figure", className="margins-figure", role="img"),
+                            numbers_of("intervene-margins"),
+                        ]
+                    ),
                     className="margins-panel",
                 ),
                 panel(None, *code, className="code-panel"),
@@ -64,9 +76,12 @@ def register(app: Dash, data: Data) -> None:
         models,
         "intervene",
         "what",
-        [Output("intervene-what", "children")],
+        [Output("intervene-what", "children"), Output("intervene-beside", "children")],
         EVERYTHING,
-        lambda chosen, view: (what(chosen, view, PATH, reports),),
+        lambda chosen, view: (
+            what(chosen, view, PATH, reports, start_link(models, chosen, view, PATH)),
+            intervene_compare.panel_of(models, chosen, view, PATH),
+        ),
     )
     follow_live(
         app,
@@ -78,26 +93,46 @@ def register(app: Dash, data: Data) -> None:
             Output("intervene-finding", "children"),
             Output("intervene-graph", "figure"),
             Output("intervene-figure", "aria-label"),
-            Output("intervene-table", "children"),
             Output("intervene-tokens", "children"),
             Output("intervene-code", "children"),
         ],
         _OF_OUTCOME,
-        lambda chosen, view: outcome(models, chosen),
+        lambda chosen, view: outcome(models, chosen, view),
     )
 
+    def table_of_margins(view: ViewState) -> Component:
+        chosen = choose(models, view)
+        done = intervene_outcome.run(models, chosen)
+        if done is None:
+            return html.P("Tick at least one head first.", className="quiet")
+        both = intervene_compare.run(models, chosen, done, view)
+        return margins_table(done) if both is None else margins_of_both(both)
 
-def outcome(models: LiveModels, chosen: Chosen) -> tuple[Any, ...]:
+    register_numbers(app, "intervene-margins", table_of_margins)
+
+
+def outcome(models: LiveModels, chosen: Chosen, view: ViewState) -> tuple[Any, ...]:
     """Return all that is shown of an intervention, or what to do first."""
     started = time.perf_counter()
     done = intervene_outcome.run(models, chosen)
     if done is None:
-        return start(chosen), "", empty_figure(""), "", [], [], ""
+        return start(chosen), "", empty_figure(""), "", [], ""
+    both = intervene_compare.run(models, chosen, done, view)
     milliseconds = (time.perf_counter() - started) * 1000
+    if both is not None:
+        return outcome_of_both(models, both, milliseconds)
     said, figure = finding(done), logit_differences(done.margins)
     shown = strings_table(done) if done.batch else tokens(done, chosen)
     effect = [*heading(done, chosen, milliseconds), effect_table(done)]
-    return effect, said, figure, said, margins_table(done), shown, done.code
+    return effect, said, figure, said, shown, done.code
+
+
+def outcome_of_both(models: LiveModels, both: Both, milliseconds: float) -> tuple[Any, ...]:
+    """Return all that is shown of an intervention on two subjects."""
+    said = intervene_compare.finding(both)
+    figure = compared_differences(both.first.margins, both.second.margins, both.contrast, both.called)
+    effect = [heading_of_both(both, milliseconds), effects_table(both)]
+    return effect, said, figure, said, tokens_of_both(both), intervene_compare.code(models, both)
 
 
 def start(chosen: Chosen) -> Component:
@@ -113,11 +148,8 @@ def start(chosen: Chosen) -> Component:
 def heading(done: Done, chosen: Chosen, milliseconds: float) -> list[Component]:
     """Return what was done to what, in words."""
     view = chosen.view
-    strings = f"{len(done.strings)} strings, {settings_of(chosen.live, view).distribution}, "
-    strings += f"n = {length_of(chosen.live, view):,}, seed {view.seed}"
-    on = strings if done.batch else chosen.words
     words = done.intervention.words
-    said = [html.B(words[:1].upper() + words[1:]), f" · on {on}"]
+    said = [html.B(words[:1].upper() + words[1:]), f" · on {words_of(done, chosen)}"]
     if takes_from_others(view) and not done.batch:
         said.append(f" · values from {COMPANIONS} other strings, {settings_of(chosen.live, view).distribution}")
     took = html.Span(f"{milliseconds:,.0f} ms", className="count", title="how long the model took")
@@ -131,8 +163,10 @@ def finding(done: Done) -> str:
     shift = done.effect.logit_difference.difference.value or 0.0
     told = f"{sum(changed):,} of {rows:,} predicted tokens change"
     whose = "logit difference" if len(done.strings) == 1 else f"logit difference, mean of {len(done.strings)} strings,"
-    moved = "rises" if shift > 0 else "falls"
-    return f"{told}; the {whose} {moved} by {abs(shift):.2f}. Below 0 a token is copied wrongly."
+    moved = (
+        "does not change" if as_text(shift) == "0.00" else f"{'rises' if shift > 0 else 'falls'} by {abs(shift):.2f}"
+    )
+    return f"{told}; the {whose} {moved}. Below 0 a token is copied wrongly."
 
 
 INTERVENE = Page(

@@ -1,25 +1,23 @@
-"""An intervention on what a view names: the strings, what is done, the answers, and the code that does the same."""
+"""An intervention on what a view names: the strings, what is done, and the answers."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.errors import UsageError
 from workbench.dashboard.live_models import Live, LiveModels, require_size
-from workbench.dashboard.pages.playground_strings import Chosen, generate, length_of, settings_of, write_tokens
+from workbench.dashboard.pages.intervene_code import COMPANIONS, code_of, takes_from_others
+from workbench.dashboard.pages.playground_strings import Chosen, generate, length_of, settings_of
 from workbench.dashboard.state import ViewState
 from workbench.figures.intervene import Margins
 
 if TYPE_CHECKING:
     from analyses.effects import ControlledEffect, Effect
-    from analyses.knockout import Knockout
     from analyses.outcomes import Heads, Intervention, Outcomes
     from analyses.samples import Sample
-
-FROM_OTHERS = ("resample", "same-place")  # ways of ablation that take values from other strings
-COMPANIONS = 3  # strings that values are taken from where there is one string
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Done:
     controlled: "ControlledEffect | None"
     code: str
 
-    @property
+    @cached_property
     def margins(self) -> Margins:
         """Logit differences along the copy."""
         from analyses.estimates import ratios
@@ -86,8 +84,13 @@ def intervention_of(live: Live, view: ViewState) -> "Intervention | None":
     return Ablation(heads, view.way) if view.keys is None else Knockout(view.keys, heads, view.how)
 
 
-def run(models: LiveModels, chosen: Chosen) -> Done | None:
+def run(models: LiveModels, chosen: Chosen, source: Chosen | None = None) -> Done | None:
     """Return the outcome of a view's intervention, None where no head is ticked.
+
+    Args:
+        models: what runs it.
+        chosen: the subject.
+        source: the subject from whose task generated strings are drawn; None for this one.
 
     Raises:
         UsageError: too many or too long strings, or ones that it cannot be done on.
@@ -99,7 +102,7 @@ def run(models: LiveModels, chosen: Chosen) -> Done | None:
     intervention = intervention_of(live, view)
     if intervention is None:
         return None
-    sample, shown, named = strings_of(chosen)
+    sample, shown, named = strings_of(chosen, source)
     baseline, changed = (models.outcomes(live, (sample,), named, done)[:shown] for done in (None, intervention))
     strings = tuple(
         tuple(sample.batch.strings[i, : int(sample.batch.lengths[i])].tolist()) for i in range(len(baseline))
@@ -117,86 +120,37 @@ def run(models: LiveModels, chosen: Chosen) -> Done | None:
     return Done(intervention, batch, strings, baseline, changed, control, effect, controlled, code)
 
 
-def strings_of(chosen: Chosen) -> "tuple[Sample, int, Hashable]":
-    """Return the strings of a view, how many of them are shown, and what tells them from all others."""
+def strings_of(chosen: Chosen, source: Chosen | None = None) -> "tuple[Sample, int, Hashable]":
+    """Return the strings of a view, how many of them are shown, and what tells them from all others.
+
+    Generated ones are drawn from the task of `source`, and encoded for the model of `chosen`.
+    """
     from analyses.samples import Sample
     from models.tasks import CopyTask
 
     live, view = chosen.live, chosen.view
-    drawn = (settings_of(live, view).model_dump_json(), view.seed)
+    of = live if source is None else source.live
+    drawn = (settings_of(of, view).model_dump_json(), view.seed)
     if view.input == "batch":
-        return generate(live, view, view.count), view.count, ("batch", *drawn, length_of(live, view), view.count)
+        sample = generate(of, view, view.count)
+        if of is not live:
+            require_size(live, sample.length, view.count)
+            sample = replace(sample, batch=CopyTask(live.task).encode(sample.batch.strings.tolist()))
+        return sample, view.count, ("batch", *drawn, length_of(of, view), view.count)
     others: list[list[int]] = []
     if takes_from_others(view):
         if chosen.length < 2:
             raise UsageError("values are taken from shorter strings; give a string of at least 2 tokens")
         require_size(live, chosen.length, 1 + COMPANIONS)
-        others = generate(live, view.change(length=chosen.length), COMPANIONS).batch.strings.tolist()
+        others = generate(of, view.change(length=chosen.length), COMPANIONS).batch.strings.tolist()
     batch = CopyTask(live.task).encode([chosen.tokens, *others])
     return Sample("plain", chosen.origin, chosen.length, 0, batch), 1, (chosen.tokens, bool(others) and drawn)
 
 
-def takes_from_others(view: ViewState) -> bool:
-    """Whether replaced values come from other strings."""
-    return view.keys is None and view.way in FROM_OTHERS
-
-
-def code_of(models: LiveModels, chosen: Chosen, intervention: "Intervention | Knockout") -> str:
-    """Return what does the same in a notebook."""
-    live, view = chosen.live, chosen.view
-    kind, knocks_out = type(intervention).__name__, view.keys is not None
-    one, companions = view.input != "batch", view.input != "batch" and takes_from_others(view)
-    settings, task = settings_of(live, view), "subject.recipe.task"
-    changes = {name: getattr(settings, name) for name in ("period", "flip") if getattr(view, name) is not None}
-    if changes and (not one or companions):
-        task += f".model_copy(update={changes!r})"
-    length = chosen.length if one else length_of(live, view)
-    count = COMPANIONS if one else view.count
-    drawn = (
-        f"draw_samples(\n    task,\n    lengths=({length},),\n    distributions=({settings.distribution!r},),\n"
-        f'    strings={count},\n    seed={view.seed},\n    kinds=("plain",),\n)'
-    )
-    names = [*(["Sample"] if one else []), *(["draw_samples"] if not one or companions else [])]
-    lines = [
-        f"from analyses.effects import {'compare_controlled' if knocks_out else 'compare'}",
-        f"from analyses.interventions import {kind}, read_outcomes",
-        f"from analyses.samples import {', '.join(names)}",
-        "from models.tasks import CopyTask",
-        "from workbench.runs import Store",
-        "from workbench.subjects import load_subject",
-        "",
-        f"store = Store({str(models.data.store.root)!r})",
-        f"subject = load_subject(store, {chosen.run.id!r}{_checkpoint(live)})",
-        f"task = CopyTask({task})",
-    ]
-    if one:
-        alphabet = live.task.alphabet
-        string = write_tokens(chosen.tokens, alphabet) if alphabet <= 10 else list(chosen.tokens)
-        others = ", *others" if companions else ""
-        lines += [f"others = {drawn}[0].batch.strings.tolist()"] if companions else []
-        lines += [
-            f"batch = task.encode([{string!r}{others}])",
-            f'samples = (Sample("plain", {chosen.origin!r}, {length}, 0, batch),)',
-        ]
-    else:
-        lines.append(f"samples = {drawn}")
-    part = "[:1]" if companions else ""
-    lines += [
-        f"intervention = {intervention!r}",
-        f"baseline = read_outcomes(subject.model, samples){part}",
-        f"changed = read_outcomes(subject.model, samples, intervention){part}",
-    ]
-    if knocks_out:
-        lines += [
-            f"control = read_outcomes(subject.model, samples, intervention.matched){part}",
-            "effect = compare_controlled(",
-            "    baseline, changed, control, intervention.words, intervention.matched.words",
-            ")",
-        ]
-    else:
-        lines.append("effect = compare(baseline, changed, intervention.words)")
-    return "\n".join([*lines, "effect.as_dict()"])
-
-
-def _checkpoint(live: Live) -> str:
-    return "" if live.checkpoint is None else f", checkpoint={live.checkpoint}"
+def words_of(done: Done, chosen: Chosen) -> str:
+    """Return on which strings an intervention was done, in words."""
+    view = chosen.view
+    if not done.batch:
+        return chosen.words
+    strings = f"{len(done.strings)} strings, {settings_of(chosen.live, view).distribution}, "
+    return f"{strings}n = {length_of(chosen.live, view):,}, seed {view.seed}"

@@ -7,6 +7,7 @@ import numpy as np
 from dash import html
 from dash.development.base_component import Component
 
+from workbench.dashboard.numbers import at_most, listed, plain
 from workbench.dashboard.pages.intervene_outcome import Done
 from workbench.dashboard.pages.playground_copy import Cell, Line, answer_cells, token_grid
 from workbench.dashboard.pages.playground_strings import Chosen
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from analyses.effects import Change, Effect
     from analyses.estimates import Estimate
 
-_MEASURES = (
+MEASURES = (
     ("exact_match", "Exact match", "Share of strings of which every token and EOS is right"),
     ("token_accuracy", "Token accuracy", "Share of right answers at scored rows"),
     ("logit_difference", "Logit difference", "Logit of the right token minus the largest other one, mean over rows"),
 )
+
+REST = "The code below gives all of them."
 
 
 def effect_table(done: Done) -> Component:
@@ -30,12 +33,12 @@ def effect_table(done: Done) -> Component:
     if done.controlled:
         columns += [("Control", "number"), ("Beyond control", "number")]
     rows = []
-    for name, label, hint in _MEASURES:
+    for name, label, hint in MEASURES:
         change: Change = getattr(done.effect, name)
-        cells = [*_values(name, change, done, many), _estimate(change.difference, many, signed=True)]
+        cells = [*values(name, change, done, many), estimate_cell(change.difference, many, signed=True)]
         if done.controlled:
-            cells.append(_plain(getattr(done.controlled.control, name).changed))
-            cells.append(_estimate(done.controlled.beyond[name], many, signed=True))
+            cells.append(plain_cell(getattr(done.controlled.control, name).changed))
+            cells.append(estimate_cell(done.controlled.beyond[name], many, signed=True))
         rows.append([html.Span(label, title=hint), *cells])
     rows.append(_more_row("Divergence (nats)", "KL of the predictions from those without", done, "divergence", many))
     if done.controlled:
@@ -45,10 +48,10 @@ def effect_table(done: Done) -> Component:
     )
 
 
-def _values(name: str, change: "Change", done: Done, many: bool) -> list[Component | str]:
-    """The measure without and with; exact match with its Wilson interval, since all or none may be right."""
+def values(name: str, change: "Change", done: Done, many: bool) -> list[Component | str]:
+    """Return the measure without and with; exact match with its Wilson interval, since all or none may be right."""
     if name != "exact_match":
-        return [_plain(change.baseline), _plain(change.changed)]
+        return [plain_cell(change.baseline), plain_cell(change.changed)]
     from models.evaluation import wilson
 
     cells = []
@@ -60,33 +63,40 @@ def _values(name: str, change: "Change", done: Done, many: bool) -> list[Compone
 
 def _more_row(label: str, hint: str, done: Done, name: str, many: bool) -> list[Any]:
     effect: Effect = done.effect
-    cells: list[Any] = [html.Span(label, title=hint), "", _estimate(getattr(effect, name), many), ""]
+    cells: list[Any] = [html.Span(label, title=hint), "", estimate_cell(getattr(effect, name), many), ""]
     if done.controlled:
         beyond = done.controlled.beyond.get(name)
-        cells.append(_plain(getattr(done.controlled.control, name)))
-        cells.append(_estimate(beyond, many, signed=True) if beyond else "")
+        cells.append(plain_cell(getattr(done.controlled.control, name)))
+        cells.append(estimate_cell(beyond, many, signed=True) if beyond else "")
     return cells
 
 
-def _plain(estimate: "Estimate") -> str:
-    return "–" if estimate.value is None else f"{estimate.value:.2f}".replace("-", "−")
+def plain_cell(estimate: "Estimate") -> str:
+    """Return a value as text."""
+    return "–" if estimate.value is None else as_text(estimate.value)
 
 
-def _estimate(estimate: "Estimate", many: bool, *, signed: bool = False) -> Component | str:
+def estimate_cell(estimate: "Estimate", many: bool, *, signed: bool = False) -> Component | str:
+    """Return a value with its interval over `many` strings."""
     if estimate.value is None:
         return html.Span("–", title=estimate.reason)
-    text = f"{estimate.value:+.2f}" if signed else f"{estimate.value:.2f}"
-    return _with_interval(text.replace("-", "−"), estimate.interval if many else None)
+    return _with_interval(as_text(estimate.value, signed=signed), estimate.interval if many else None)
+
+
+def as_text(value: float, digits: int = 2, *, signed: bool = False) -> str:
+    """Return a number as text; what rounds to nothing has no sign."""
+    text = f"{value:{'+' if signed else ''}.{digits}f}"
+    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
 
 
 def _with_interval(text: str, interval: tuple[float, float] | None) -> Component | str:
     if interval is None:
         return text
-    low, high = (f"{end:.2f}".replace("-", "−") for end in interval)
+    low, high = map(as_text, interval)
     return html.Span([text, html.Span(f" [{low}, {high}]", className="interval")], title="95 % interval over strings")
 
 
-def tokens(done: Done, chosen: Chosen) -> list[Component]:
+def tokens(done: Done, chosen: Chosen, title: str = "Tokens", grid_id: str = "intervene-grid") -> list[Component]:
     """Return the copy of one string token by token, without and with; what changed is outlined."""
     names, string = chosen.names, done.strings[0]
     targets = [*string, chosen.live.vocabulary.eos]
@@ -102,9 +112,9 @@ def tokens(done: Done, chosen: Chosen) -> list[Component]:
             ]
         lines.append(Line(label, cells))
     count = int((before != after).sum())
-    heading = html.H2(["Tokens", html.Span(f"{count:,} of {len(targets):,} change (outlined)", className="count")])
-    grid = token_grid(lines, "intervene-grid", "The copy without and with the intervention; arrow keys move")
-    return [heading, html.Div(grid, className="copy-area")]
+    heading = html.H2([title, html.Span(f"{count:,} of {len(targets):,} change (outlined)", className="count")])
+    grid = token_grid(lines, grid_id, f"{title}: the copy without and with the intervention; arrow keys move")
+    return [heading, html.Div(plain(grid), className="copy-area")]
 
 
 def strings_table(done: Done) -> list[Component]:
@@ -117,8 +127,8 @@ def strings_table(done: Done) -> list[Component]:
             [
                 f"#{index}",
                 str(len(string)),
-                _exact(done.baseline[index].right),
-                _exact(done.changed[index].right),
+                exact_cell(done.baseline[index].right),
+                exact_cell(done.changed[index].right),
                 f"{len(where):,}",
                 str(where[0]) if len(where) else "–",
             ]
@@ -131,20 +141,22 @@ def strings_table(done: Done) -> list[Component]:
     return [heading, html.Div(listed, className="scroll strings-scroll", tabIndex=0)]
 
 
-def _exact(right: np.ndarray) -> Component:
+def exact_cell(right: np.ndarray) -> Component:
+    """Return whether a string is copied exactly, else where it first goes wrong."""
     exact = bool(right.all())
     icon = html.Span("✓" if exact else "✕", className=f"icon {'good' if exact else 'bad'}", **{"aria-hidden": "true"})
     return html.Span([icon, "exact" if exact else f"error at {int((~right).argmax())}"])
 
 
 def margins_table(done: Done) -> Component:
-    """Return the logit differences as a table to be unfolded."""
+    """Return the logit differences as a table."""
     margins = done.margins
     columns = [("Index", "number"), ("Without", "number"), ("With", "number"), ("Change", "number")]
     columns += [("Control", "number")] if margins.control is not None else []
     rows = []
-    for k, change in enumerate(margins.difference):
-        row = [str(k), f"{margins.baseline[k]:.3f}", f"{margins.changed[k]:.3f}", f"{change:+.3f}"]
-        rows.append([*row, *([f"{margins.control[k]:.3f}"] if margins.control is not None else [])])
-    listed = table(columns, rows, "Logit difference by index of the copied token")
-    return html.Details([html.Summary("Show as table"), html.Div(listed, className="scroll", tabIndex=0)])
+    for k in at_most(len(margins.baseline)).tolist():
+        change = as_text(margins.difference[k], 3, signed=True)
+        row = [str(k), as_text(margins.baseline[k], 3), as_text(margins.changed[k], 3), change]
+        rows.append([*row, *([as_text(margins.control[k], 3)] if margins.control is not None else [])])
+    said = "Logit difference by index of the copied token"
+    return listed(columns, rows, said, of=len(margins.baseline), rest=REST)

@@ -32,19 +32,19 @@ _DEFAULT_M = 2
 Heads = tuple[tuple[int, int], ...]
 
 
-def what(chosen: Chosen, view: ViewState, path: str, reports: Reports) -> Component:
-    """Return the heads to tick and the ways to alter them."""
+def what(chosen: Chosen, view: ViewState, path: str, reports: Reports, compare: Component) -> Component:
+    """Return the heads to tick, `compare`, which begins a comparison, and the ways to alter the heads."""
     ticked, notes = heads_of(chosen.live, view)
     if chosen.fed:
         notes = (*notes, "The copy is fed rightly here: what Playground feeds in place of right tokens is left out.")
     labels, told = labels_of(chosen, reports)
     return html.Div(
         [
-            html.Div([html.H2("Heads"), classes(chosen, view, path, ticked, labels)], className="what-line"),
+            html.Div([html.H2("Heads"), classes(chosen, view, path, ticked, labels), compare], className="what-line"),
             head_ticks(chosen, view, path, ticked, labels),
             *told,
             html.Div([html.H2("What is done"), *ways(view, path)], className="what-line"),
-            *(html.P(note, className="note") for note in (*chosen.notes, *notes)),
+            *(html.P(note, className="note") for note in notes),
         ]
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
@@ -21,6 +22,7 @@ class Cell:
         title: what is said of it when it is pointed at.
         kind: style classes.
         confidence: 0 to 1, drawn as a bar; None for none.
+        apart: -1 to 1, a difference, drawn as the strength of the cell's colour; None for none.
         at: what the browser reports when it is pointed at or has the focus: twice the query row, one more where the
             row is one of the free-running copy; None where nothing is to be looked at.
     """
@@ -30,6 +32,7 @@ class Cell:
     kind: str = ""
     confidence: float | None = None
     at: int | None = None
+    apart: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,11 @@ def _cell(line: Line, number: int, k: int) -> Component:
     more = {"data-line": str(number), "data-k": str(k)}
     if cell.at is not None:
         more["data-at"] = str(cell.at)
-    style = {} if cell.confidence is None else {"style": {"--p": f"{cell.confidence:.3f}"}}
+    style: dict[str, Any] = {}
+    if cell.confidence is not None:
+        style = {"style": {"--p": f"{cell.confidence:.3f}"}}
+    elif cell.apart is not None:
+        style = {"style": {"--d": f"{abs(cell.apart) ** 0.5:.3f}"}}
     return html.Button(
         visible(cell.name),
         type="button",
@@ -95,7 +102,7 @@ def answer_cells(
         predicted: ids of the copy.
         targets: ids of the right answers, at least as many.
         confidence: probability of each predicted token.
-        rows: the query that predicts each.
+        rows: the query that predicts each; those beyond its end are looked from nowhere.
         free: it is a free-running copy.
     """
     cells, seen = [], False
@@ -108,7 +115,7 @@ def answer_cells(
             said += ", the first error"
         if confidence is not None:
             said += f", probability {confidence[k]:.3f}"
-        at = None if rows is None else 2 * int(rows[k]) + int(free)
+        at = None if rows is None or k >= len(rows) else 2 * int(rows[k]) + int(free)
         cells.append(Cell(names[answer], said, kind, None if confidence is None else float(confidence[k]), at))
     return cells
 

@@ -1,5 +1,6 @@
 """One query of the Playground: what it predicts, how to change its token, and where the heads of a layer look."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +85,18 @@ def strips(count: int, head: int) -> range:
     return range(first, min(first + STRIPS, count))
 
 
-def bar(query: Query, view: ViewState, path: str, moved: tuple[str, ...]) -> Component:
-    """Return the query's name and answer, the steps to its neighbours, the choice of layer and head, and the editor."""
+def bar(
+    query: Query, view: ViewState, path: str, moved: tuple[str, ...], compared: Sequence[Component] = ()
+) -> Component:
+    """Return the query's name and answer, the steps to its neighbours, the choice of layer and head, and the editor.
+
+    Args:
+        query: it.
+        view: the view that its links change.
+        path: address of the page.
+        moved: what was replaced.
+        compared: what two subjects answer, in place of what this one does.
+    """
     row, names = query.row, query.names
 
     def to(**changes: Any) -> str:
@@ -109,7 +120,7 @@ def bar(query: Query, view: ViewState, path: str, moved: tuple[str, ...]) -> Com
     return html.Div(
         [
             html.Div([title, steps], className="row-head", **{"data-pinned": str(2 * row + int(query.decoded.free))}),
-            html.P(said(query), className="row-said"),
+            *(compared or [html.P(said(query), className="row-said")]),
             html.P(where(query), className="row-where quiet"),
             editor(query, view, path),
             feeder(query, view, path),

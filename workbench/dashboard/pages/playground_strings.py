@@ -226,11 +226,12 @@ def follow_live(
 
 def stamp(models: LiveModels, view: ViewState) -> str:
     """What changes when a model of a view becomes ready or its weights change; starts nothing."""
+    views = [view] if view.beside is None else [view, second_view(view)]
+    return " ".join(_stamp(models, each) for each in views)
+
+
+def _stamp(models: LiveModels, view: ViewState) -> str:
     try:
-        first = models.stamp(choose_run(models.data, view).id, view.checkpoint)
-        if view.beside is None:
-            return first
-        other = second_view(view)
-        return f"{first} {models.stamp(choose_run(models.data, other).id, other.checkpoint)}"
+        return models.stamp(choose_run(models.data, view).id, view.checkpoint)
     except WorkbenchError as error:
         return str(error)
