@@ -1,5 +1,7 @@
 """Help: what each page answers, how a map is read, words, labels, keys, commands, files."""
 
+from collections.abc import Iterable
+
 from dash import Dash, Output, html
 from dash.development.base_component import Component
 
@@ -20,6 +22,7 @@ _SECTIONS = {
     "map": "How to read a map",
     "words": "Words",
     "labels": "Labels of heads",
+    "compare": "Two subjects side by side",
     "keys": "Keys",
     "commands": "Commands that fill the store",
     "links": "Links",
@@ -40,6 +43,7 @@ def layout() -> Component:
         _section("map", _map()),
         _section("words", _words()),
         _section("labels", _labels()),
+        _section("compare", *map(_paragraph, words.COMPARE), _named(words.COMPARED)),
         _section("keys", _paragraph("Not while something is typed into a field."), shortcut_table(where=True)),
         _section("commands", html.Div(commands(""), id="help-commands-list")),
         _section("links", *map(_paragraph, words.LINKS)),
@@ -141,11 +145,15 @@ def _labels() -> Component:
     return html.Div([said, html.Div(listed, className="scroll", tabIndex=0, role="group", **{"aria-label": "Labels"})])
 
 
-def _described(entries: tuple[tuple[str, str], ...]) -> Component:
+def _named(entries: Iterable[tuple[str | Component, str]]) -> Component:
     cells: list[Component] = []
     for name, says in entries:
-        cells += [html.Dt(html.Code(name)), html.Dd(says)]
+        cells += [html.Dt(name), html.Dd(says)]
     return html.Dl(cells, className="terms")
+
+
+def _described(entries: tuple[tuple[str, str], ...]) -> Component:
+    return _named((html.Code(name), says) for name, says in entries)
 
 
 HELP = Page(

@@ -133,6 +133,25 @@ TERMS = (
     ),
 )
 
+COMPARE = (
+    "Compare, or the key c, puts a second subject beside the one that is shown: another head, string, run, or the same "
+    "run at another checkpoint. The lists of the panel say what the second has instead; what they leave open is as in "
+    "the first, so both follow when you walk on. Swap exchanges them, c or Close leaves the second.",
+    "Differences are the first minus the second, with zero in the middle of the colours; both are drawn on one scale. "
+    "The comparison is part of the address and goes along from page to page:",
+)
+
+# Page, and what it shows of two subjects.
+COMPARED = (
+    ("Runs", "the curves of all ticked runs in one figure"),
+    ("Attention", "both maps and their difference with zoom and cursor in common, both weights of the pinned row"),
+    ("Heads", "labels and scores of both reports, three grids of a score, the evidence for two heads"),
+    ("Failures", "causes, exact match by distribution and length, and the same failed string under both; two failures"),
+    ("Coordinates", "where both place the same tokens"),
+    ("Playground", "both copies token by token, the probability of every right token, the row of both"),
+    ("Intervene", "the same intervention on both, or two heads, with the difference of what it does"),
+)
+
 # Verb with options, and what it is for.
 COMMANDS = (
     ("recipes", "what can be trained"),
