@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dash import Dash
+from dash import Dash, html
 from flask.testing import FlaskClient
 
 from analyses.labels import RULES
@@ -16,7 +16,7 @@ from tests import checkpointed, fake_store
 from tests.test_dashboard import call, request_for, server_callbacks
 from workbench.cli import app as command_line
 from workbench.dashboard import create_app
-from workbench.dashboard.numbers import MOST_ROWS, at_most
+from workbench.dashboard.numbers import MOST_ROWS, at_most, plain
 from workbench.dashboard.pages import PAGES, help_words
 from workbench.dashboard.pages.help import page_list
 from workbench.dashboard.pages.help_pictures import A, B, N, T, pattern, picture
@@ -164,6 +164,20 @@ def test_the_table_of_a_map_is_what_its_pattern_holds(app: Dash, client: FlaskCl
     said = call(app, client, "attention-map-said.children", query)["attention-map-said"]["children"]
     assert text.count('"tr"') == 61 + 1, "60 copied tokens and EOS, below the heading"
     assert "mean weight on the true source is" in said
+
+
+def test_elements_are_written_short_and_text_stays_text() -> None:
+    shown = html.Div(
+        [
+            html.Button("<b>", type="button", className="cell", tabIndex=-1, style={"--p": "0.5"}),
+            ["a", html.B("c")],
+            None,
+        ],
+        **{"data-grid": "1"},
+    )
+    told = json.loads(plain(shown).to_plotly_json()["props"]["data-plain"])
+    button = ["button", {"class": "cell", "tabindex": -1, "style": "--p:0.5"}, "<b>"]
+    assert told == ["div", {"data-grid": "1"}, [button, ["a", ["b", {}, "c"]], ""]]
 
 
 @pytest.mark.parametrize("opened", [None, "x", [], -1, float("inf")])
