@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests import fake_store
 from tests.browsing import ARGUMENTS, Site, serving, watched
 from tests.test_browser import drawn, map_box
 
@@ -251,3 +252,36 @@ def test_a_key_waits_for_the_heads_to_follow_the_one_before(site: Site) -> None:
     page.unroute("**/_dash-update-component*")  # which lets go what was held
     page.wait_for_url(lambda address: "head=" not in address)
     expect(page.locator("a.thumbnail[aria-current]")).to_have_attribute("title", re.compile("head 0"))
+
+
+def test_focus_and_scrolling_stay_when_a_list_follows_the_address(site: Site) -> None:
+    page = site.page
+    site.open(f"/attention?run={site.ids['rope']}")
+    map_box(page)
+    second = page.locator(".strings a").nth(1)
+    second.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("string="))
+    expect(second).to_have_attribute("aria-current", "true")
+    expect(second).to_be_focused()
+    grid = page.locator("a.thumbnail")
+    before = grid.first.locator("img").element_handle()
+    grid.nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(grid.nth(1)).to_have_attribute("aria-current", "true")
+    expect(grid.nth(1)).to_be_focused()
+    assert page.evaluate("image => image.isConnected && image.src.length > 0", before), "pictures are not loaded anew"
+
+
+def test_the_keys_of_a_row_that_the_second_has_not_stay_in_their_panel(browser: Browser, tmp_path: Path) -> None:
+    ids = fake_store.fill(tmp_path / "store")
+    run = tmp_path / "store" / ids["rope"]
+    for name, n in (("long", 40), ("short", 8)):
+        fake_store.add_capture(run, ["rope", "rope"], [2, 1], n=n, strings=1, name=name)
+    with serving(tmp_path / "store") as address, watched(browser, (address, ids, tmp_path), 30_000) as site:
+        site.open(f"/attention?run={ids['rope']}&capture=long&row=80&beside=capture:short")
+        expect(site.page.locator("#attention-keys")).to_contain_text("The second string ends before query 80")
+        expect(site.page.locator("#attention-keys")).to_contain_text("All other keys together")
+        panel = site.page.locator("#attention-right").bounding_box()
+        keys = site.page.locator("#attention-keys .scroll").first.bounding_box()
+        assert panel and keys and keys["y"] + keys["height"] <= panel["y"] + panel["height"]

@@ -347,3 +347,63 @@ def test_the_playground_stands_at_its_place_from_the_start(site: Site) -> None:
         ".map(node => node.id || node.className)"
     )
     assert moved == []
+
+
+def test_lines_are_named_again_where_the_columns_go_on_below(site: Site) -> None:
+    page = site.page
+    site.open("/playground?text=" + "01" * 30 + "&beside=checkpoint:5")
+    loaded(page)
+    named = page.locator(".cols > .col[data-named]")
+    expect(named.first).to_have_attribute(
+        "data-named", re.compile("^string\nforced, first\nforced, second\ndifference")
+    )
+    lefts = page.evaluate(
+        "() => Array.from(document.querySelectorAll('.cols > .col'), c => [c.offsetLeft, c.dataset.named])"
+    )
+    assert {left for left, name in lefts if name} == {min(left for left, _ in lefts)}, "those that begin a line, alone"
+    page.set_viewport_size({"width": 1920, "height": 1000})
+    page.wait_for_function(
+        "count => document.querySelectorAll('.cols > .col[data-named]').length !== count", arg=named.count()
+    )
+
+
+def test_the_focus_stays_in_a_comparison_that_is_drawn_anew(site: Site) -> None:
+    page = site.page
+    site.open("/playground?text=0110&beside=checkpoint:5")
+    loaded(page)
+    swap, typed = page.get_by_role("link", name="Swap"), page.get_by_label("Typed")
+    swap.focus()
+    for first in ("First: step 5 ·", "First: step 20 ·"):
+        page.keyboard.press("Enter")
+        expect(page.locator("#playground-beside")).to_contain_text(first)
+        expect(swap).to_be_focused()
+    typed.fill("01a")
+    page.keyboard.press("Enter")
+    assert "Give tokens as digits" in typed.evaluate("field => field.validationMessage")
+    typed.fill("0111")
+    page.keyboard.press("Enter")
+    expect(page.locator("#playground-beside")).to_contain_text("typed 0111")
+    expect(typed).to_be_focused()
+    page.get_by_role("link", name="Close").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda address: "beside" not in address)
+    expect(page.get_by_role("link", name="Compare")).to_be_focused()
+
+
+def test_what_is_not_there_is_said_and_stays_in_the_address(site: Site) -> None:
+    page = site.page
+    for path in ("/playground", "/intervene"):
+        for named, said in (("run=nope", "Unknown run"), ("checkpoint=7", "kept no checkpoint at step 7")):
+            site.open(f"{path}?{named}&beside=same")
+            expect(page.locator(".live > .state")).to_contain_text(said)
+            expect(page.locator(".live > .side .dash-dropdown").first).to_be_visible()
+            assert named in site.query(), "not replaced by what comes first"
+
+
+def test_an_older_link_is_renewed_before_anything_changes_the_address(site: Site) -> None:
+    page = site.page
+    site.open("/attention?step=5")
+    page.wait_for_url(re.compile("checkpoint=5"))
+    assert "step=" not in site.query()
+    page.locator(".steps-slider").press("End")
+    page.wait_for_url(lambda address: "checkpoint" not in address)

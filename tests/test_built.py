@@ -84,3 +84,11 @@ def test_a_step_where_a_whole_run_is_asked_for_is_told(tmp_path: Path, capsys: p
     run = keep_built(Store(tmp_path), NAME)
     assert main(["export", f"{run.id}@3", "--out", str(tmp_path / "pages"), "--store", str(tmp_path)]) == 2
     assert f"a whole run is asked for here: give {run.id}" in capsys.readouterr().err
+
+
+def test_a_capture_of_a_step_is_named_as_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path)]
+    assert main(["capture", f"{NAME}@3", *store]) == 2
+    assert "was never trained and has no checkpoint 3" in capsys.readouterr().err
+    assert main(["capture", f"{NAME}@3", "--checkpoint", "4", *store]) == 2
+    assert "says its step already" in capsys.readouterr().err

@@ -205,7 +205,7 @@ def test_a_very_long_capture_says_how_far_its_overview_is_and_then_shows_it(
     assert "4,206 × 4,206 cells" in waiting and "37%" in waiting
     assert first["attention-map-tick"]["disabled"] is False
     shown = {"attention-map-shows.data": first["attention-map-shows"]["data"], "attention-pixels.data": 4000}
-    around = call(app, client, "attention-heads.children", "")
+    around = call(app, client, "attention-heads-shown.data-plain", "")
     assert json.dumps(around).count("not computed") == 2
     assert around["attention-heads-tick"]["disabled"] is False
     row = call(app, client, "attention-row.figure", "")["attention-row"]
@@ -226,7 +226,7 @@ def test_a_very_long_capture_says_how_far_its_overview_is_and_then_shows_it(
     assert done["attention-progress"]["children"] == []
     assert len(json.dumps(done)) < 1_500_000
     assert [path.name for path in capture.glob("*overview*")] == ["string-0000-overview-0-0.safetensors"]
-    around = call(app, client, "attention-heads.children", "")
+    around = call(app, client, "attention-heads-shown.data-plain", "")
     assert json.dumps(around).count("not computed") == 1
     assert around["attention-heads-tick"]["disabled"] is True
 

@@ -20,10 +20,12 @@ from tests.checkpointed import chosen, compared
 from tests.test_dashboard import call, hostile, request_for, server_callbacks
 from workbench.dashboard import create_app
 from workbench.dashboard.beside import Beside, difference, read_beside, second_view, write_beside
-from workbench.dashboard.comparison import most_moved, names, pair_of, start, subtracted, swapped
+from workbench.dashboard.comparison import most_moved, names, pair_of, second_of, start, subtracted, swapped
 from workbench.dashboard.data import Data
-from workbench.dashboard.pages import attention_compare, coordinates_compare
+from workbench.dashboard.pages import attention_choices, attention_compare, coordinates_compare
+from workbench.dashboard.selection import select
 from workbench.dashboard.state import ViewState
+from workbench.figures.coordinates import path_difference
 from workbench.figures.difference import difference_map, reach_of
 from workbench.runs import Store
 from workbench.views import tokens_of
@@ -164,13 +166,85 @@ def test_the_finding_names_the_query_that_moved_most(data: Data, trained: tuple[
     assert [row.share for row in rows] == sorted((row.share for row in rows), reverse=True)
     weights = pair.first.string.head(0, 0).row(rows[0].query)
     assert rows[0].keys[0] == int(weights.argmax()) and rows[0].weights[0] == pytest.approx(float(weights.max()))
-    said = json.dumps(attention_compare.finding(pair, found), default=lambda part: part.to_plotly_json())
-    assert f"most at query {rows[0].query} " in said
+    assert "alike" not in written(attention_compare.finding(pair, found))
     same = compared(data, ViewState(run=trained[1]["rope"], beside=Beside()))
     alike = json.dumps(
         attention_compare.finding(same, subtracted(data, same, 256)), default=lambda part: part.to_plotly_json()
     )
     assert "both attend alike" in alike
+
+
+def written(parts: Any) -> str:
+    return json.dumps(parts, default=lambda part: part.to_plotly_json(), ensure_ascii=False)
+
+
+def test_the_finding_is_of_one_set_of_queries(tmp_path: Path) -> None:
+    """Where it takes the mean of the queries that copy, the one that moved most is one of them."""
+    data, view = two_lengths(tmp_path / "store")
+    others = 0
+    for at in range(2):
+        pair = pair_of(data, replace(view, string=at, beside=Beside(head=1)))
+        every = slice(0, pair.length)
+        one, other = (c.string.head(0, c.view.head).tile(every, every) for c in (pair.first, pair.second))
+        moved = np.abs(one - other).sum(axis=1) / 2
+        copying = np.flatnonzero(np.asarray(pair.first.string.source_position) >= 0)
+        others += int(moved.argmax()) not in copying
+        said = written(attention_compare.finding(pair, subtracted(data, pair, 256)))
+        assert f"most at query {copying[moved[copying].argmax()]} " in said
+        assert f'"{moved[copying].mean():.0%}"' in said and "queries that copy" in said
+    assert others, "another query moved more, else this shows nothing"
+
+
+def two_lengths(root: Path) -> tuple[Data, ViewState]:
+    """A view that compares strings of 46 and 126 tokens."""
+    ids = fake_store.fill(root)
+    fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=20, strings=2, name="short")
+    long = capture_of(root, ids["rope"])
+    return Data(Store(root)), ViewState(run=ids["rope"], capture="short", beside=read_beside(f"capture:{long}"))
+
+
+def test_a_copy_that_begins_elsewhere_is_said(tmp_path: Path) -> None:
+    data, view = two_lengths(tmp_path / "store")
+    pair = pair_of(data, view)
+    first, second = (
+        int(np.flatnonzero(np.asarray(c.string.source_position) >= 0)[0]) for c in (pair.first, pair.second)
+    )
+    assert pair.copies_begin == (first, second) and first < second
+    said = written(attention_compare.finding(pair, subtracted(data, pair, 256)))
+    assert f"predicted at position {first} in the first and {second} in the second" in said
+    assert "of the attention of the first's queries that copy" in said
+
+
+def test_a_row_that_the_second_has_not_is_no_other_row_of_it(tmp_path: Path) -> None:
+    data, view = two_lengths(tmp_path / "store")
+    turned = swapped(pair_of(data, view))
+    first = select(data, replace(turned, row=100))
+    second = second_of(data, first, turned)
+    assert (first.row, second.row, second.n_tokens) == (100, 100, 46)
+    assert second.notes == ()
+
+
+def test_two_subjects_that_are_one_are_said_to_be(data: Data, trained: tuple[Path, dict[str, str]]) -> None:
+    for beside, same in ((Beside(), True), (Beside(head=0), True), (Beside(head=1), False)):
+        pair = compared(data, ViewState(run=trained[1]["rope"], beside=beside))
+        assert pair.same is same
+        assert ("Both are the same" in " ".join(attention_choices.notes_of(pair))) is same
+    replaced = compared(data, ViewState(run=trained[1]["rope"], beside=Beside(head=7)))
+    assert attention_choices.notes_of(replaced)[0].startswith("Second: Layer 0 has no head 7")
+
+
+def test_lists_are_of_the_run_that_the_second_names_before_it_can_be_shown(
+    data: Data, trained: tuple[Path, dict[str, str]]
+) -> None:
+    first = chosen(data, ViewState(run=trained[1]["rope"]))
+    beside = Beside(run=trained[1]["auto2d"], capture=data.run(trained[1]["auto2d"]).captures[0], head=1)
+    listed = {choice.name: choice for choice in attention_choices.choices(data, beside, first, None)}
+    assert [value for value, _ in listed["head"].options or ()] == ["0.0", "0.1"], "rope has 1.0 too"
+    assert listed["head"].value == "0.1" and listed["run"].value == trained[1]["auto2d"]
+    strings = data.capture(trained[1]["auto2d"], str(beside.capture)).about["strings"]
+    assert [text.split(" · ")[1] for _, text in listed["string"].options or ()] == [
+        f"n = {s['length']}" for s in strings
+    ]
 
 
 def test_strings_of_other_lengths_and_tokens_are_said(tmp_path: Path) -> None:
@@ -211,6 +285,25 @@ def test_maps_of_very_long_strings_say_that_maxima_are_subtracted(tmp_path: Path
     said = json.dumps(attention_compare.finding(pair, found), default=lambda part: part.to_plotly_json())
     assert "the difference of the two largest weights" in said
     assert attention_compare.moved_table(pair, found) == []
+    same = pair_of(data, ViewState(run=ids["rope"], capture="longer", beside=Beside()))
+    assert "Both attend alike" in written(attention_compare.finding(same, subtracted(data, same, 300)))
+
+
+def test_no_answer_is_longer_than_it_may_be_on_the_largest_screen(tmp_path: Path) -> None:
+    """Half of a map lies in the future: its cells are one byte that was sent as six."""
+    root = tmp_path / "store"
+    ids = fake_store.fill(root)
+    fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=1900, strings=1, name="longer")
+    app = create_app(root)
+    client = app.server.test_client()
+    client.get("/")
+    values = {"url.search": f"?run={ids['rope']}&capture=longer&beside=head:1", "attention-pixels.data": 100_000}
+    for graph in ("attention-map", "compare-difference"):
+        output = next(name for name in server_callbacks(app) if f"{graph}.figure" in name)
+        answer = client.post("/_dash-update-component", json=request_for(app, output, values))
+        cells = answer.get_json()["response"][graph]["figure"]["data"][0]["z"]["bdata"]
+        assert len(cells) > 500_000 and "/" in cells
+        assert len(answer.data) < 1_500_000, graph
 
 
 # ---- the page --------------------------------------------------------------------------------------------------------
@@ -302,3 +395,35 @@ def test_two_placements_are_drawn_in_one_figure(data: Data, trained: tuple[Path,
     assert figure.layout.title.text.startswith(f"Up to {apart:.1f} columns")
     assert np.array_equal(figure.data[-1].x, second.columns)
     assert coordinates_compare.path_of(chosen(data, ViewState(run=trained[1]["rope"]))) is None
+    minus = path_difference(first, second)
+    for trace, ours, theirs in zip(minus.data, (first.columns, first.rows), (second.columns, second.rows), strict=True):
+        assert np.allclose(trace.y, np.asarray(ours) - np.asarray(theirs))
+    low, high = minus.layout.yaxis.range
+    assert low == -high and high >= apart
+    shown = written(coordinates_compare.both(data, view, pair.first, {}))
+    assert "Below stands the first alone" in shown and "Show as table" in shown
+    same = coordinates_compare.both_paths(first, first, ("a", "b"))
+    assert same.layout.title.text == "At the same places: a, dashed b"
+
+
+def test_who_has_no_rows_and_columns_is_named(data: Data, trained: tuple[Path, dict[str, str]]) -> None:
+    for run, beside, said in (
+        ("rope", Beside(checkpoint=5), "RoPE, the first, and RoPE, the second, have none."),
+        ("auto2d", Beside(run=trained[1]["rope"]), "RoPE, the second, has none."),
+    ):
+        view = ViewState(run=trained[1][run], beside=beside)
+        shown = written(coordinates_compare.both(data, view, compared(data, view).first, {}))
+        assert said in shown
+
+
+def test_placements_of_strings_of_other_lengths_say_so(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    ids = fake_store.fill(root)
+    for name, n in (("short", 20), ("shorter", 17)):
+        fake_store.add_capture(root / ids["rope2d"], ["rope2d"], [2], n=n, strings=1, name=name)
+    data, view = Data(Store(root)), ViewState(run=ids["rope2d"], capture="short", beside=Beside(capture="shorter"))
+    pair = pair_of(data, view)
+    shown = written(coordinates_compare.both(data, view, pair.first, {}))
+    assert f"The strings have {pair.first.n_tokens} and {pair.second.n_tokens} tokens" in shown
+    assert "The first copied token is predicted at" in shown
+    assert f"{pair.length} of" not in shown, "the table lists every token that both have"

@@ -17,14 +17,17 @@ from workbench.dashboard import create_app
 from workbench.dashboard.beside import Beside
 from workbench.dashboard.data import Data
 from workbench.dashboard.pages import failures as page
+from workbench.dashboard.pages import failures_choices, failures_drawn
 from workbench.dashboard.pages import failures_compare as compare
 from workbench.dashboard.pages import failures_compare_case as compare_case
 from workbench.dashboard.pages.failures_captured import Captured
 from workbench.dashboard.pages.failures_compare_drawn import difference_finding, draw
 from workbench.dashboard.pages.failures_compare_strings import ComparedReports, SecondSays
 from workbench.dashboard.pages.failures_reports import Reports
+from workbench.dashboard.parts import Nothing
 from workbench.dashboard.state import DRAWN, ViewState
 from workbench.figures.failure_groups import cells_of, group_maps
+from workbench.figures.failures import fixed_length_dots
 from workbench.reports import keep
 from workbench.runs import Store
 
@@ -206,9 +209,86 @@ def test_the_finding_counts_both_and_says_where_they_differ_most(
     apart = pair(reports, run=filled[1]["rope"], beside=Beside(run=filled[1]["rope2d"]))
     assert "nothing is subtracted" in difference_finding(apart)
     nothing = compare.nothing_shared(reports, apart)
-    assert nothing is not None and f"{filled[1]['rope2d']}@500" in nothing.commands[0]
+    assert nothing is not None and f"failures {filled[1]['rope2d']} " in nothing.commands[0], "a run may keep no step"
+    turned = pair(reports, run=filled[1]["rope2d"], beside=Beside(run=filled[1]["rope"], checkpoint=300))
+    early = compare.nothing_shared(reports, turned)
+    assert early is not None and f"failures {filled[1]['rope']}@300 " in early.commands[0]
     assert "--lengths 20,40 --strings" in nothing.commands[0]
+    assert "--distributions" in nothing.commands[0], "the second was asked about other ones"
     assert compare.nothing_shared(reports, found) is None
+    one = replace(
+        found.first, content=found.first.content.model_copy(update={"groups": found.first.content.groups[:1]})
+    )
+    said = difference_finding(replace(found, first=one))
+    left = len(found.second.content.groups) - 1
+    assert said.startswith(f"In the one group of both reports ({left} more are in one alone)")
+
+
+def test_shares_of_other_strings_are_not_subtracted(
+    app: Dash, client: FlaskClient, filled: tuple[Path, dict[str, str]]
+) -> None:
+    def last_row(beside: str) -> tuple[Any, str]:
+        query = f"?run={filled[1]['rope']}&beside={beside}"
+        shown = call(app, client, "failures-about.children", query)["failures-causes"]["children"]
+        text = as_text(shown)
+        return text[text.index("failed strings") :].split("shares of other")[0], text
+
+    same, text = last_row("checkpoint:300")
+    assert " pp" in same and "shares of other" not in text
+    apart, text = last_row(f"run:{filled[1]['rope2d']}")
+    assert " pp" not in apart and '"\u2013"' in apart, "a dash"
+    assert "shares of other strings" in text
+
+
+def test_many_lengths_and_long_names_stay_apart_from_the_colour_bars(
+    reports: Reports, filled: tuple[Path, dict[str, str]]
+) -> None:
+    group = reports.choose(ViewState(run=filled[1]["rope"])).content.groups[0]
+    name = "a-distribution-whose-name-goes-on-and-on"
+    many = [group.model_copy(update={"length": 10 * n, "distribution": name}) for n in range(1, 26)]
+    few = group_maps(many[:4], many[:4], ("one", "other"))
+    figure = group_maps(many, many, ("one", "other"))
+    assert len(few.layout.xaxis.tickvals) == 4 and few.layout.xaxis.tickangle == 0
+    assert len(figure.layout.xaxis.tickvals) == len(figure.layout.xaxis.ticktext) <= 10
+    assert figure.layout.xaxis.ticktext[1] == f"{10 * (figure.layout.xaxis.tickvals[1] + 1)}"
+    below = [[trace.colorbar.y for trace in drawn.data if trace.type == "heatmap"] for drawn in (few, figure)]
+    assert max(below[1]) < min(below[0]) and figure.layout.margin.b > few.layout.margin.b
+    written = figure.layout.yaxis.ticktext[0]
+    assert len(written) == 24 and name.startswith(written.split("…")[0]) and name.endswith(written.split("…")[1])
+    assert name in figure.data[0].customdata[0][0], "in full where one points"
+
+
+def test_a_length_at_which_every_copy_fails_is_told_from_one_that_was_not_asked() -> None:
+    at = fake_reports.failures_content("run", FAILURES).regression.fixed_length.lengths[0]
+    unknown = at.auc.model_copy(update={"value": None, "interval": None})
+    all_fail = at.model_copy(update={"failed": 20, "auc": unknown})
+    figure = fixed_length_dots([at], [all_fail], ("one", "other"))
+    assert figure is not None and figure.layout.xaxis.ticktext == ("20<br>10 of 20 fail<br>20 of 20 fail",)
+    lacking = fixed_length_dots([at], [], ("one", "other"))
+    assert lacking is not None and lacking.layout.xaxis.ticktext == ("20<br>10 of 20 fail<br>\u2013",)
+    assert [trace.name for trace in lacking.data if trace.showlegend is not False] == ["one", "other"]
+    alone = fixed_length_dots([at, all_fail.model_copy(update={"length": 30})])
+    assert alone is not None and alone.layout.xaxis.ticktext == ("20<br>10 of 20 fail",)
+    assert alone.layout.showlegend is False
+
+
+def test_a_report_without_curves_or_with_failures_left_out_says_so(
+    reports: Reports, filled: tuple[Path, dict[str, str]]
+) -> None:
+    found = pair(reports, run=filled[1]["rope"], beside=Beside(checkpoint=300))
+    content = found.second.content.model_copy(update={"curves": (), "failed": 99})
+    lacking = replace(found, second=replace(found.second, content=content))
+    said = draw(reports.data, lacking, ViewState(drawn="lengths")).said
+    assert said.startswith("No lengths were measured in the report of the second. Length up to which")
+    assert "and not asked (uniform)" in said
+    nothing = replace(lacking, first=replace(found.first, content=content.model_copy(update={"step": 500})))
+    assert failures_drawn.lengths_finding(content) == "No lengths were measured."
+    assert draw(reports.data, nothing, ViewState(drawn="lengths")).said.endswith("of the first and of the second.")
+    said = draw(reports.data, lacking, ViewState(drawn="causes")).said
+    assert f"99 of {content.strings} strings fail, of {len(content.failures)} explained" in said
+    numbers = draw(reports.data, found, ViewState()).rows
+    assert all(row[-1] in ("\u2013", "0.00") or row[-1][0] in "+\u2212" for row in numbers)
+    assert not any("-0." in row[-1] for row in numbers)
 
 
 @pytest.mark.parametrize("drawn", [None, *DRAWN])
@@ -308,6 +388,16 @@ def test_links_keep_the_comparison_in_words_that_other_pages_know(
     assert compare.elsewhere(other) == Beside(run=filled[1]["rope2d"], checkpoint=500)
     captured = Captured(reports.data)
     assert compare.in_attention(two, captured, "x") is None, "its string is not captured"
+    both = {FAILURES[0].string: ("first", 0), "0011": ("second", 3)}
+
+    class Holding(Captured):
+        def find(self, chosen: Any) -> tuple[str, int] | None:
+            return both.get(chosen.failure.string) if chosen.failure else None
+
+    there = pair(reports, run=rope, failure=0, beside=Beside(run=filled[1]["rope2d"], failure=0))
+    assert compare.in_attention(there, Holding(reports.data), "first") == Beside(
+        run=filled[1]["rope2d"], checkpoint=500, capture="second", string=3
+    ), "the failure that was chosen, not the first's string"
     typed = compare_case.linked(two, two.first).view
     assert typed.beside == Beside(text=FAILURES[4].string)
 
@@ -326,6 +416,7 @@ def test_without_beside_no_second_is_looked_for(
     case = call(app, client, "failures-case.children", f"?run={filled[1]['rope']}")
     assert case["failures-second"]["children"] == [] and case["failures-both"]["children"] == []
     assert '"second"' not in as_text(case["failures-case"])
+    assert "bar: probability" not in as_text(case["failures-case"]) and "that of the" not in as_text(case)
 
 
 def test_a_second_without_a_report_leaves_the_first_and_says_the_command(
@@ -339,6 +430,48 @@ def test_a_second_without_a_report_leaves_the_first_and_says_the_command(
         assert "8 of 16 strings fail" in as_text(top["failures-about"])
         assert "Failures" in as_text(top["failures-causes"])
         assert "Failure 0" in as_text(call(app, client, "failures-case.children", query)["failures-case"])
+
+
+def test_numbers_of_a_damaged_report_are_refused_in_words(
+    app: Dash, client: FlaskClient, filled: tuple[Path, dict[str, str]]
+) -> None:
+    for beside in ("", f"&beside=run:{filled[1]['rope']}"):
+        query = f"?run={filled[1]['again']}{beside}"
+        opened = {"failures-graph-opened.data": 1}
+        said = as_text(call(app, client, "failures-graph-numbers.children", query, **opened))
+        assert "damaged" in said and "could not be shown" not in said
+
+
+def test_the_command_for_a_damaged_report_makes_that_of_its_step(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    ids = fake_store.fill(root)
+    run = fake_reports.run_of(root, ids["rope"])
+    fake_reports.keep_failures(root, ids["rope"], FAILURES)
+    for step, named in ((300, f"{ids['rope']}@300 "), (run.step, f"{ids['rope']} ")):
+        keep.failures_file(run, step).write_text("{}")
+        with pytest.raises(Nothing, match="damaged") as told:
+            Reports(Data(Store(root))).content(ids["rope"], step)
+        assert f"workbench failures {named}" in told.value.commands[0] + " "
+
+
+def test_a_filter_that_leaves_nothing_stays_in_its_list(reports: Reports, filled: tuple[Path, dict[str, str]]) -> None:
+    asked = {"cause": "stop", "failed_distribution": "imbalanced", "failed_length": 77}
+    view = ViewState(run=filled[1]["rope2d"], **asked)
+    assert reports.choose(view).listed == ()
+    values = failures_choices.values_of(reports.data, reports, view)
+    for name, value in zip(("cause", "distribution", "length"), asked.values(), strict=True):
+        options, now = values[name]
+        assert now == value and any(option["value"] == value and "· 0" in option["label"] for option in options), name
+
+
+def test_a_string_that_fails_twice_in_one_report_is_the_same_beside_itself(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    ids = fake_store.fill(root)
+    fake_reports.keep_failures(root, ids["rope"], [FAILURES[0], FAILURES[1], FAILURES[0]])
+    reports = ComparedReports(Data(Store(root)))
+    view = ViewState(run=ids["rope"], failure=2, beside=Beside())
+    shown = repr(compare.bar(reports, reports.choose(view), view))
+    assert "Both are the same" in shown
 
 
 @pytest.mark.parametrize(

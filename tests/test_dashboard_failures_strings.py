@@ -57,7 +57,7 @@ def test_a_string_is_said_to_be_copied_only_where_the_second_report_shows_it(
         ),
     ):
         said = says(content)
-        assert not said.copied and said.words == "not among its failures" and why in said.why
+        assert not said.copied and said.words == "not listed" and why in said.why
     fails = fake_reports.failure(FAILURES[0].string, 4, "length", confirmed=False, distribution="imbalanced")
     said = says(fake_reports.failures_content(ids["rope"], [other, fails], step=300))
     assert said.index == 1 and said.words == "fails at 4, length" and "unconfirmed" in said.why
@@ -151,7 +151,10 @@ def test_the_second_models_copy_stands_below_the_firsts(live: tuple[Dash, FlaskC
     assert "/playground?" in said and "beside=checkpoint:5" in said
     edited = "".join(str(1 - t) for t in found.first.tokens)
     again = as_text(call(app, client, "failures-case.children", f"{query}&text={edited}")["failures-case"])
-    assert "Edited string, second" in again and "new copy" in again
+    assert again.index('"Edited string"') < again.index('"Edited string, second"') and "new copy" in again
+    n, k = failure.length, failure.first_error
+    assert ("right EOS at" if k == n else f"right token {k} at") in again, "which token it is stands in the line"
+    assert "bar: probability of the answer" in said and "that of the second" in said
 
 
 def test_no_model_is_run_beside_another_failure(live: tuple[Dash, FlaskClient, str]) -> None:

@@ -161,6 +161,7 @@ def test_a_damaged_report_is_said_so_and_breaks_nothing(tmp_path: Path, content:
     client.get("/")
     told = as_text(call(app, client, "heads-table.children", f"?run={ids[0]}")["heads-state"])
     assert "step 900 is damaged" in told and f"workbench heads {ids[0]}" in told
+    assert (f"{ids[0]}@900" in told) is (run.step != 900), "the command makes the report of that step"
     options = call(app, client, "heads-run.options", f"?run={ids[0]}")["heads-step"]["options"]
     assert [option["value"] for option in options] == [900, 500], "the other report can still be chosen"
     assert "locator" in as_text(call(app, client, "heads-table.children", f"?run={ids[0]}&step=500"))

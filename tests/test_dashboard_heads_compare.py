@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from tests import fake_reports, fake_store
 from tests.test_dashboard import answering, call, hostile, request_for
 from tests.test_dashboard_heads import as_text, heads_callbacks, space_of
+from workbench.content.base import EstimateContent
 from workbench.dashboard import create_app
 from workbench.dashboard.beside import Beside, read_beside, second_view
 from workbench.dashboard.data import Data
 from workbench.dashboard.pages.heads_compare import HeadsPair, both_in_attention, compared, names, start, swapped
+from workbench.dashboard.pages.heads_parts import overlap_text
 from workbench.dashboard.pages.heads_reports import Reports
 from workbench.dashboard.pages.heads_strongest import Strings
 from workbench.dashboard.state import ViewState
@@ -85,6 +87,34 @@ def test_a_comparison_begins_with_another_head_else_another_layer_else_an_earlie
     assert start(reports.choose(ViewState(run=filled[1]["failed"]))) == Beside()
     alone = reports.choose(ViewState(run=filled[1]["failed"]))
     assert start(replace(alone, steps=(500, 300, 200, 100))) == Beside(checkpoint=200)
+
+
+def test_two_subjects_that_are_one_are_said_to_be_and_notes_name_the_second(
+    app: Dash, client: FlaskClient, filled: tuple[Path, dict]
+) -> None:
+    for beside, same in (("same", True), ("head:0", True), ("checkpoint:500", True), ("head:1", False)):
+        shown = call(app, client, "heads-table.children", f"?run={filled[1]['rope']}&beside={beside}")
+        assert ("Both are the same" in as_text(shown["heads-beside"])) is same, beside
+    shown = call(app, client, "heads-table.children", f"?run={filled[1]['rope']}&beside=head:7")
+    assert "Second: The model has no head 0.7" in as_text(shown["heads-beside"])
+
+
+def test_heads_of_a_run_without_a_report_are_not_those_of_the_first(
+    app: Dash, client: FlaskClient, filled: tuple[Path, dict]
+) -> None:
+    shown = call(app, client, "heads-table.children", f"?run={filled[1]['rope']}&beside=run:{filled[1]['again']}")
+    bar = as_text(shown["heads-beside"])
+    assert "damaged" in bar and "head 0.0 · locator" not in bar
+
+
+def test_values_that_differ_by_less_than_is_shown_are_apart_by_less() -> None:
+    one, near, far = (
+        EstimateContent(value=v, interval=(v - 0.0005, v + 0.0005), rows=9, strings=3, chance=None)
+        for v in (0.9, 0.902, 0.95)
+    )
+    assert overlap_text(one, near) == "apart by less than 0.01"
+    assert overlap_text(one, far) == "apart"
+    assert overlap_text(one, one) == "overlap: not distinguishable"
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_pages_put_every_key_of_the_list_on_a_control_and_no_other(
                     if f"{page}-" in output and "-shows.data" in output:
                         body = request_for(app, output, {"url.search": view.query(), "url.pathname": f"/{page}"})
                         answer = client.post("/_dash-update-component", json=body).get_data(as_text=True)
-                        found |= set(re.findall(r'"aria-keyshortcuts": ?"([^"]+)"', answer))
+                        found |= set(re.findall(r'aria-keyshortcuts\\?": ?\\?"([^"\\]+)', answer))
     listed = {key for shortcut in SHORTCUTS if shortcut.here is None for key in shortcut.keys}
     assert found == listed
 

@@ -157,6 +157,18 @@ def test_ticked_heads_that_the_second_lacks_are_left_out_with_a_note(
     assert "has no head 1.0: choose a head for the second" in text_of(none["intervene-beside"])
 
 
+def test_heads_that_the_first_lacks_are_done_to_the_second_and_kept_when_swapped(
+    models: LiveModels, ids: dict[str, str]
+) -> None:
+    both = both_of(models, f"?run={ids['auto2d']}&text=0110&heads=0.0,1.0&beside=run:{ids['rope']}")
+    assert both.first.intervention == Ablation(((0, 0),), "zero")
+    assert both.second.intervention == Ablation(((0, 0), (1, 0)), "zero")
+    turned = intervene_compare.swapped(both.pair, both.pair.first.view)
+    assert turned is not None
+    again = both_of(models, turned.query())
+    assert (again.first.intervention, again.second.intervention) == (both.second.intervention, both.first.intervention)
+
+
 def test_a_generated_string_is_the_same_for_both(models: LiveModels, ids: dict[str, str]) -> None:
     both = both_of(models, query_of(ids, "input=generated&heads=0.0&beside=run:auto2d"))
     assert both.first.strings == both.second.strings and both.pair.same_string

@@ -88,20 +88,19 @@ def cells(answered: dict[str, Any], line: int) -> list[dict[str, Any]]:
     def walk(node: Any) -> None:
         if isinstance(node, dict):
             props = node.get("props", {})
-            if props.get("data-line") == str(line):
-                found.append(props)
             if "data-plain" in props:
                 walk(json.loads(props["data-plain"]))
             for value in node.values():
                 walk(value)
         elif isinstance(node, list):
-            if len(node) == 3 and isinstance(node[1], dict) and node[1].get("data-line") == str(line):
-                found.append(as_props(node))
+            column = len(node) == 3 and isinstance(node[1], dict) and node[1].get("class") == "col"
+            if column and len(node[2]) > 1 + line and node[2][1 + line][0] == "button":
+                found.append(as_props(node[2][1 + line]))
             for part in node:
                 walk(part)
 
     walk(answered)
-    return sorted(found, key=lambda props: int(props["data-k"]))
+    return found
 
 
 def test_both_copies_are_those_of_the_model(app: Dash, client: FlaskClient) -> None:
@@ -456,3 +455,15 @@ def test_the_gate_keeps_requests_out_while_it_is_closed() -> None:
     closing.join()
     asking.join()
     assert seen == ["closed", "open", "request"]
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "value"),
+    [("run=nope", "run", "nope"), ("checkpoint=7", "checkpoint", 7), ("capture=nope", "capture", "nope")],
+)
+def test_lists_hold_what_the_address_names_also_where_it_is_not_there(
+    app: Dash, client: FlaskClient, query: str, name: str, value: Any
+) -> None:
+    shown = show(app, client, "playground-run.options", f"?{query}")[f"playground-{name}"]
+    assert shown["value"] == value
+    assert shown["options"][-1] == {"label": f"{value} · not there", "value": value}, "a list drops what it lacks"

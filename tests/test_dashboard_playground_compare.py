@@ -135,7 +135,8 @@ def test_both_strings_stand_where_they_are_two(
         assert marked == [k for k in range(common) if first[k] != second[k]]
     assert all("source" in cell["className"] for cell in lines[0][: len(first)])
     assert not any("source" in cell["className"].split() for cell in lines[1]), "only the first is typed over"
-    assert len(lines[4]) == common + 1, "the difference goes as far as both"
+    compared = common + (len(first) == len(second))
+    assert len(lines[4]) == compared, "EOS is compared where it is at one place"
     assert [cell.get("data-at") for cell in lines[1][common + 1 :]] == [None] * max(0, len(second) - len(first))
     said = text_of(answered["playground-verdicts"])
     assert (f"{len(first)} and {len(second)} tokens" in said) == (len(first) != len(second))
@@ -246,6 +247,14 @@ def test_the_keys_in_sight_are_those_of_the_address(app: Dash, client: FlaskClie
     assert "Keys 17 to 17 are in sight" in text_of(beyond)
 
 
+def test_weights_that_are_alike_are_told_so_in_the_figure() -> None:
+    strip = Strip("First, head 0.0", np.full(4, 0.25), ["0"] * 4, -1)
+    for apart, said in ((0.001, "alike"), (0.02, "most on key 1: +0.02")):
+        other = Strip("Second, head 0.0", np.array([0.25, 0.25 - apart, 0.25, 0.25]), ["0"] * 4, -1)
+        drawn = compared_bars(strip, other, keys=slice(0, 4))
+        assert drawn.layout.annotations[2].text == f"First − second · {said}"
+
+
 def test_the_difference_of_several_keys_is_the_one_furthest_from_zero() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.dirichlet(np.ones(1000)), rng.dirichlet(np.ones(997))
@@ -316,6 +325,54 @@ def test_swapping_shows_the_other_first_and_twice_the_same(models: LiveModels, i
         assert (again.first.tokens, again.first.live.key) == (pair.second.tokens, pair.second.live.key), beside
         assert (again.second.tokens, again.second.live.key) == (pair.first.tokens, pair.first.live.key), beside
         assert (turned.mode, turned.row) == ("free", 4)
+
+
+def test_swapping_keeps_what_both_are_fed(models: LiveModels, ids: dict[str, str]) -> None:
+    for beside in ("checkpoint:5", f"run:{ids['auto2d']}"):
+        pair = pair_at(models, f"?run={ids['rope']}&text=011010&fed=2:0&beside={beside}")
+        again = pair_at(models, live_pairs.swapped(pair).query())
+        assert again.first.fed == again.second.fed == ((2, 0),), beside
+    pair = pair_at(models, f"?run={ids['rope']}&text=011010&fed=2:0&beside=text:0000")
+    assert live_pairs.swapped(pair).fed is None, "another string is fed rightly"
+
+
+@pytest.mark.parametrize("drawn", ["", "&length=9", "&distribution=uniform&seed=3"])
+def test_another_run_is_shown_on_the_generated_string_of_the_first(
+    models: LiveModels, ids: dict[str, str], drawn: str
+) -> None:
+    pair = pair_at(models, f"?run={ids['rope']}&input=generated{drawn}&beside=run:{ids['auto2d']}")
+    assert pair.same_string and pair.second.run.id == ids["auto2d"]
+    again = pair_at(models, live_pairs.swapped(pair).query())
+    assert again.same_string and again.first.tokens == pair.first.tokens and again.first.run.id == ids["auto2d"]
+
+
+def test_two_typed_strings_are_told_apart_by_name(models: LiveModels, ids: dict[str, str]) -> None:
+    for first, second in (("0110", "0011"), ("01" * 12 + "0", "01" * 12 + "1"), ("0" * 20, "0" * 21)):
+        one, other = live_pairs.names(pair_at(models, f"?run={ids['rope']}&text={first}&beside=text:{second}"))
+        assert one != other and one.startswith("typed ") and len(one) < 24, (one, other)
+
+
+def test_captured_strings_are_offered_beside_a_typed_one(
+    app: Dash, client: FlaskClient, models: LiveModels, ids: dict[str, str]
+) -> None:
+    for query in ("text=0110&beside=same", "input=generated&beside=same", "beside=text:0110", "beside=checkpoint:5"):
+        shown = show(app, client, "playground-bar.children", f"?run={ids['rope']}&{query}")
+        assert "beside-string" in text_of(shown["playground-beside"]), query
+    pair = pair_at(models, f"?run={ids['rope']}&text=0110&beside=string:1")
+    assert (pair.first.origin, pair.second.origin, pair.second.view.string) == ("typed", "captured", 1)
+    assert live_pairs.names(pair) == ("typed 0110", "string #1")
+
+
+def test_the_longest_copies_of_two_strings_fit_into_an_answer(
+    app: Dash, client: FlaskClient, models: LiveModels, ids: dict[str, str]
+) -> None:
+    longest = models.get(ids["rope"], None).longest
+    query = f"?run={ids['rope']}&text={'01' * (longest // 2)}&beside=text:{'10' * (longest // 2)}&fed=0:1"
+    cells_of = show(app, client, "playground-copy.children", query)["playground-copy"]["children"]
+    columns = 2 * (longest // 2)
+    of_lines = [len(cells({"children": cells_of}, line)) for line in range(9)]
+    # A copy that ends itself has fewer cells than one that goes on: as if all nine lines were full.
+    assert len(json.dumps(cells_of)) / sum(of_lines) * 9 * (columns + 1) < 1.5e6
 
 
 @pytest.mark.parametrize(

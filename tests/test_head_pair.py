@@ -153,3 +153,10 @@ def test_scores_that_are_compared_are_those_that_decide_either_label() -> None:
 def test_of_many_heads_that_only_one_report_has_a_few_are_named() -> None:
     first = [head(0, at, "sink") for at in range(9)]
     assert labels_said(match(first, first[:1])).endswith("only the first has heads 0.1, 0.2, 0.3, 0.4 and 4 more")
+
+
+@pytest.mark.parametrize("digits", [2, 3, 4])
+def test_a_difference_that_rounds_to_nothing_has_no_minus(digits: int) -> None:
+    tiny = 10.0**-digits
+    assert signed(-0.4 * tiny, digits) == signed(0.0, digits) == f"{0:+.{digits}f}"
+    assert signed(-2 * tiny, digits) == f"{-2 * tiny:.{digits}f}"

@@ -106,6 +106,21 @@ def test_a_row_that_the_second_string_has_not_shows_the_first_alone(tmp_path: Pa
     assert "attends most" in attention_numbers.row_said(first, second)
 
 
+def test_a_row_about_another_token_of_the_copy_says_of_which(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    ids = fake_store.fill(root)
+    for name, n in (("short", 20), ("shorter", 19)):
+        fake_store.add_capture(root / ids["rope"], ["rope", "rope"], [2, 1], n=n, strings=2, name=name)
+    data = Data(Store(root))
+    view = ViewState(run=ids["rope"], capture="short", row=30, beside=Beside(capture="shorter"))
+    first = select(data, view)
+    for beside, said in ((Beside(capture="shorter"), "(token 6 of its copy, in the first token 5)"), (Beside(), None)):
+        second = attention_compare.second_subject(data, first, ViewState(**{**vars(view), "beside": beside}))
+        bar = attention_row.row_bar(first, view, PATH, second)
+        text = json.dumps(bar, default=lambda part: part.to_plotly_json())
+        assert (said in text) if said else "of its copy" not in text
+
+
 def test_the_row_is_drawn_anew_once_the_second_has_been_run(
     app: Dash, client: FlaskClient, data: Data, checkpointed_store: tuple[Path, dict[str, str]]
 ) -> None:

@@ -36,6 +36,7 @@ AT = "@"  # between a run and a step of its weights; no run's id has one
 STORE_VARIABLE = "COPY_WORKBENCH_STORE"
 _OUR_FILES = ("run.json", "config.toml", "metrics.jsonl")
 _ABANDONED_SECONDS = 3600
+_DIGITS = 12  # of a step
 
 
 class Status(StrEnum):
@@ -299,6 +300,16 @@ class Store:
 def checkpoint_name(step: int) -> str:
     """Return the file name of the weights at `step`."""
     return f"{step:08d}.safetensors"
+
+
+def split_step(name: str) -> tuple[str, int | None]:
+    """Return the name and the step of `NAME@STEP`, None where none is given; UsageError for what is no step."""
+    subject, at, step = name.rpartition(AT)
+    if not at:
+        return name, None
+    if not (step.isascii() and step.isdigit() and len(step) <= _DIGITS):
+        raise UsageError(f"{name!r}: {step!r} is no step; give a whole number behind the {AT}, as in RUN{AT}250")
+    return subject, int(step)
 
 
 def new_run_id(recipe: str, seed: int) -> str:

@@ -9,12 +9,11 @@ from models.device import pick_device
 from models.errors import UsageError, WorkbenchError
 from models.training import load_weights
 from models.transformer import CopyTransformer, build_model
-from workbench.runs import AT, Run, Status, Store
+from workbench.runs import AT, Run, Status, Store, split_step
 from workbench.train import load_tensors, stored_recipe
 
 BUILT = "built"
 _OTHER_KINDS = ("hf", "gguf")
-_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -127,20 +126,6 @@ def find_run(run: Run, checkpoint: int | None = None) -> FoundSubject:
         if checkpoint is None:
             remark = f"run {run.id} is unfinished ({run.status.value}); using its checkpoint at step {step}"
     return FoundSubject(run.id, recipe, run, step, path, remark)
-
-
-def split_step(name: str) -> tuple[str, int | None]:
-    """Return the name and the step of `NAME@STEP`; None where no step is given.
-
-    Raises:
-        UsageError: what follows the @ is no step.
-    """
-    subject, at, step = name.rpartition(AT)
-    if not at:
-        return name, None
-    if not (step.isascii() and step.isdigit() and len(step) <= _DIGITS):
-        raise UsageError(f"{name!r}: {step!r} is no step; give a whole number behind the {AT}, as in RUN{AT}250")
-    return subject, int(step)
 
 
 def trained_lengths(name: str, recipe: Recipe) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from workbench.cli.evaluation import parse_lengths
 from workbench.cli.options import DeviceOption, JsonOption, RunArgument, StoreOption
 from workbench.cli.output import Output, age_text, lengths_text
 from workbench.files import bytes_text, require_new_name
-from workbench.runs import Run, Store
+from workbench.runs import Run, Store, split_step
 
 INTERRUPTED = 130
 GIVEN = "given"  # what stands in place of a distribution where a string was given
@@ -37,7 +37,9 @@ def capture(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="SUBJECT", help="A run's id, the beginning of it, or `latest`; or a hand-built model, built:NAME."
+            metavar="SUBJECT",
+            help="A run's id, the beginning of it, or `latest`, with @STEP for the weights of a step; or a hand-built "
+            "model, built:NAME.",
         ),
     ],
     strings: Annotated[int, typer.Option(help="How many strings.", min=1)] = 8,
@@ -89,6 +91,10 @@ def capture(
     if text is not None:
         _refuse_beside_text({"--length": length, "--distribution": distribution, "--failed": failed or None})
     built = run.startswith("built:")
+    run, step = split_step(run)
+    if step is not None and checkpoint is not None:
+        raise UsageError(f"{run}@{step} says its step already; leave out @{step} or --checkpoint {checkpoint}")
+    checkpoint = checkpoint if step is None else step
     if name is not None and built:
         require_new_name(name, "capture")
     elif name is not None:

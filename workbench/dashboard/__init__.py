@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from werkzeug.serving import make_server
 
 from models.errors import UsageError
-from workbench.dashboard import exports, guard, live_models, shell, thumbnails, token_view
+from workbench.dashboard import exports, guard, live_models, shell, thumbnails, token_view, wire
 from workbench.dashboard.data import Data
 from workbench.dashboard.jobs import farewell
 from workbench.dashboard.pages import PAGES
@@ -55,6 +55,7 @@ def create_app(store: Store | str | Path | None = None) -> Dash:
     app.layout = shell.layout(data)
     app.server.extensions["workbench"] = data
     guard.guard(app)
+    wire.shorten(app.server)
     data.recaptures.models = live_models.live_models(app, data)
     for served in (thumbnails, token_view, exports):
         served.register(app, data)

@@ -37,6 +37,18 @@ class Pair:
         return np.flatnonzero(np.array(names[0], dtype=object) != np.array(names[1], dtype=object))
 
     @property
+    def copies_begin(self) -> tuple[int, int]:
+        """The first query of each that copies, -1 where none does: tokens of a copy have other places from there on."""
+        copying = (np.flatnonzero(np.asarray(c.string.source_position) >= 0) for c in (self.first, self.second))
+        first, second = (int(queries[0]) if len(queries) else -1 for queries in copying)
+        return first, second
+
+    @property
+    def same(self) -> bool:
+        """Whether both subjects are one and the same head, string and weights."""
+        return names(self)[0] == names(self)[1]
+
+    @property
     def part(self) -> Zoom:
         """The rectangle that is compared: the part in sight, within `length`."""
         whole = Zoom(0, self.length, 0, self.length)
@@ -73,9 +85,10 @@ def pair_of(data: Data, view: ViewState) -> Pair:
 
 
 def second_of(data: Data, first: Selection, view: ViewState) -> Selection:
-    """Make the open choices of the second subject; raises as `select`."""
+    """Make the open choices of the second subject, in which the pinned row may not be; raises as `select`."""
     open_choices = replace(first.view, beside=view.beside or Beside())
-    return select(data, second_view(open_choices))
+    second = select(data, replace(second_view(open_choices), row=None))
+    return replace(second, row=first.row, view=replace(second.view, row=first.row))
 
 
 def start(data: Data, chosen: Selection, by_head: bool = True) -> Beside:
@@ -129,13 +142,20 @@ def subtracted(data: Data, pair: Pair, cells: int) -> Difference:
     return subtract_maxima(ours, theirs)
 
 
-def most_moved(pair: Pair, found: Difference) -> list[MovedRow]:
-    """Return the queries in sight whose attention differs most, most first; none where only maxima were subtracted."""
+def most_moved(pair: Pair, found: Difference, among: np.ndarray | None = None) -> list[MovedRow]:
+    """Return the queries in sight whose attention differs most, most first; none where only maxima were subtracted.
+
+    Args:
+        pair: the subjects.
+        found: their difference.
+        among: bool[Q] which queries in sight are looked at; all by default.
+    """
     if found.moved is None:
         return []
     patterns = [chosen.string.head(chosen.view.layer, chosen.view.head) for chosen in (pair.first, pair.second)]
     rows = []
-    for at in np.argsort(-found.moved, kind="stable")[:TOP_ROWS].tolist():
+    order = np.argsort(-found.moved, kind="stable")
+    for at in (order if among is None else order[among[order]])[:TOP_ROWS].tolist():
         query = int(found.row_edges[0]) + at
         tops = [pattern.top_keys(query, 1) for pattern in patterns]
         if any(not len(keys) for keys, _ in tops):
@@ -145,15 +165,32 @@ def most_moved(pair: Pair, found: Difference) -> list[MovedRow]:
     return rows
 
 
-def mean_moved(pair: Pair, found: Difference) -> tuple[float, str] | None:
-    """Return the mean share of a query's attention that lies elsewhere, and over which queries in sight it is taken."""
-    if found.moved is None:
-        return None
+def summarised(pair: Pair, found: Difference) -> tuple[np.ndarray, str]:
+    """Return bool[Q], the queries in sight that a finding is about, and what they are: those that copy, if any does."""
     rows = slice(int(found.row_edges[0]), int(found.row_edges[-1]))
-    scored = np.asarray(pair.first.string.source_position)[rows] >= 0
-    if scored.any():
-        return float(found.moved[scored].mean()), "queries that copy"
-    return float(found.moved.mean()), "queries in sight"
+    copying = np.asarray(pair.first.string.source_position)[rows] >= 0
+    if not copying.any():
+        return np.ones_like(copying), "queries in sight"
+    first, second = pair.copies_begin
+    return copying, "queries that copy" if first == second else "the first's queries that copy"
+
+
+def strings_said(pair: Pair, marked: str = "") -> list[str]:
+    """Return what a reader has to know of two strings that are not the same; `marked` tells where they are marked."""
+    said, lengths = [], (pair.first.n_tokens, pair.second.n_tokens)
+    if lengths[0] != lengths[1]:
+        said.append(
+            f"The strings have {lengths[0]:,} and {lengths[1]:,} tokens; compared by position up to {pair.length:,}."
+        )
+    others, (first, second) = len(pair.differing), pair.copies_begin
+    if others:
+        said.append(f"{others:,} of {pair.length:,} tokens differ{marked}.")
+    if first != second and 0 <= min(first, second) < pair.length:
+        said.append(
+            f"The first copied token is predicted at position {first:,} in the first and {second:,} in the second: "
+            "from there on a position is another token of the copy in each, which alone makes a difference."
+        )
+    return said
 
 
 def names(pair: Pair) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Two subjects that models are run on, for Playground and Intervene: two runs, steps, heads or strings."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dash.development.base_component import Component
 
@@ -8,9 +9,14 @@ from models.errors import WorkbenchError
 from workbench.dashboard.beside import Beside, difference, second_view
 from workbench.dashboard.compare_bar import Bar, Choice, compare_bar
 from workbench.dashboard.live_models import LiveModels, Loading
-from workbench.dashboard.pages.playground_strings import Chosen, choose, write_tokens
-from workbench.dashboard.selection import choose_owner
+from workbench.dashboard.pages.playground_strings import Chosen, choose, length_of, settings_of, write_tokens
+from workbench.dashboard.selection import choose_capture, choose_owner
 from workbench.dashboard.state import ViewState
+
+STRINGS = ("capture", "string", "text")  # of `Beside`: what names another string
+_DRAWN = ("distribution", "period", "flip")  # settings that the address can name
+_SHOWN = 12  # tokens of a typed string in its name
+_BEFORE = 4  # of them at most that stand before the first that is another
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,21 @@ class LivePair:
 
 
 def second_of(models: LiveModels, first: Chosen, view: ViewState) -> Chosen:
-    """Make the open choices of the second subject; raises as `choose`."""
-    return choose(models, second_view(replace(first.view, beside=view.beside or Beside())))
+    """Make the open choices of the second subject, see `read_alike`; raises as `choose`."""
+    beside = view.beside or Beside()
+    return read_alike(models, first, beside, second_view(replace(first.view, beside=beside)))
+
+
+def read_alike(models: LiveModels, first: Chosen, beside: Beside, asked: ViewState) -> Chosen:
+    """Make the open choices of a second subject; raises as `choose`.
+
+    Where no other string is named it reads the tokens of the first, also where its own task would draw others.
+    """
+    if first.origin == "captured" or any(getattr(beside, name) is not None for name in STRINGS):
+        return choose(models, asked)
+    chosen = choose(models, replace(asked, text=".".join(map(str, first.tokens))))
+    shown = replace(chosen.view, text=first.view.text, input=first.view.input)
+    return replace(chosen, view=shown, origin=first.origin, words=first.words)
 
 
 def waits(models: LiveModels, first: Chosen, view: ViewState) -> bool:
@@ -64,14 +83,32 @@ def start(models: LiveModels, chosen: Chosen, *, by_head: bool = True) -> Beside
 
 
 def swapped(pair: LivePair) -> ViewState:
-    """Return the view whose first subject is the second one, and the other way round."""
+    """Return the view whose first subject is the second one, and the other way round.
+
+    What is fed in place of right tokens stays where both are fed it; another string is fed rightly.
+    """
     first, second = pair.first.view, pair.second.view
     named = ("run", "of", "capture", "checkpoint", "string", "layer", "head", "text", "input")
-    turned = replace(first, **{name: getattr(second, name) for name in named}, beside=None, fed=None)
+    turned = replace(first, **{name: getattr(second, name) for name in named}, beside=None, fed=second.fed)
     other = first
     if first.text is None and pair.first.origin == "generated" and not pair.same_string:
         other = replace(first, text=write_tokens(pair.first.tokens, pair.first.live.task.alphabet))
-    return replace(turned, beside=difference(turned, other, pair.first.live.subject.step))
+    beside = difference(turned, other, pair.first.live.subject.step)
+    return replace(turned, beside=beside, **_draws_alike(pair))
+
+
+def _draws_alike(pair: LivePair) -> dict[str, Any]:
+    """What the address must say so that the second, as the first, draws the strings that are compared."""
+    first, second = pair.first, pair.second
+    if first.origin != "generated" and first.view.input != "batch":
+        return {}
+    settings, view = settings_of(first.live, first.view), first.view
+    unsaid = [name for name in _DRAWN if getattr(view, name) is None]
+    named = {
+        name: getattr(settings, name) for name in unsaid if getattr(settings, name) != getattr(second.live.task, name)
+    }
+    lengths = [length_of(side.live, view) for side in (first, second)]
+    return named | ({"length": lengths[0]} if lengths[0] != lengths[1] else {})
 
 
 def names(pair: LivePair) -> tuple[str, str]:
@@ -83,19 +120,43 @@ def names(pair: LivePair) -> tuple[str, str]:
         "string": not pair.same_string,
         "head": (first.view.layer, first.view.head) != (second.view.layer, second.view.head),
     }
-    return _name(first, differs), _name(second, differs)
+    ours, theirs = strings_called(pair)
+    return _name(first, ours, differs), _name(second, theirs, differs)
 
 
-def _name(chosen: Chosen, differs: dict[str, bool]) -> str:
+def _name(chosen: Chosen, string: str, differs: dict[str, bool]) -> str:
     view = chosen.view
     words = {
         "run": chosen.run.id,
         "step": f"step {chosen.live.subject.step:,}",
-        "string": f"string #{view.string}" if chosen.origin == "captured" else chosen.words,
+        "string": string,
         "head": f"head {view.layer}.{view.head}",
     }
     said = [words[name] for name, other in differs.items() if other]
     return ", ".join(said) or f"head {view.layer}.{view.head}"
+
+
+def strings_called(pair: LivePair) -> tuple[str, str]:
+    """Return what to call the two strings: a typed one by some of its tokens, from before the two come apart.
+
+    A capture is named where there are two.
+    """
+    one, other = pair.first.tokens, pair.second.tokens
+    same = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = max(0, same - _BEFORE) if same >= _SHOWN else 0
+    captures = {side.view.capture for side in (pair.first, pair.second) if side.origin == "captured"}
+    ours, theirs = (_string_called(side, start, len(captures) > 1) for side in (pair.first, pair.second))
+    return ours, theirs
+
+
+def _string_called(chosen: Chosen, start: int, two_captures: bool) -> str:
+    if chosen.origin == "captured" and not two_captures:
+        return f"string #{chosen.view.string}"
+    if chosen.origin != "typed":
+        return chosen.words
+    text = write_tokens(chosen.tokens[start : start + _SHOWN], chosen.live.task.alphabet)
+    end = "…" if start + _SHOWN < chosen.length else ""
+    return f"typed {'…' if start else ''}{text}{end}"
 
 
 def live_bar(
@@ -135,12 +196,8 @@ def choices(models: LiveModels, beside: Beside, first: Chosen, pair: LivePair | 
         Choice("run", "Run", runs, beside.run or "", "the same"),
         Choice("checkpoint", "Weights", steps, "" if beside.checkpoint is None else str(beside.checkpoint), same_step),
     ]
-    owner = choose_owner(data, at.run, at.view)
-    if owner.captures and at.origin == "captured":
-        strings = [
-            (str(i), f"#{i} · n = {entry.get('length')} · {'exact' if entry.get('exact', True) else 'fails'}")
-            for i, entry in enumerate(data.capture(owner.id, str(at.view.capture)).about["strings"])
-        ]
+    strings = _strings(models, at)
+    if strings:
         chosen_string = "" if beside.string is None or beside.text is not None else str(beside.string)
         same_string = f"#{first.view.string}, the same" if first.origin == "captured" else "the same"
         found.append(Choice("string", "String", strings, chosen_string, same_string))
@@ -150,3 +207,16 @@ def choices(models: LiveModels, beside: Beside, first: Chosen, pair: LivePair | 
         Choice("head", "Head", heads, f"{at.view.layer}.{at.view.head}" if named_head else "",
                f"{first.view.layer}.{first.view.head}, the same"),
     ]  # fmt: skip
+
+
+def _strings(models: LiveModels, chosen: Chosen) -> list[tuple[str, str]]:
+    """The captured strings that a subject can be run on, whatever it is run on now; none where they cannot be read."""
+    try:
+        owner = choose_owner(models.data, chosen.run, chosen.view)
+        entries = models.data.capture(owner.id, choose_capture(models.data, owner, chosen.view)).about["strings"]
+    except WorkbenchError:
+        return []
+    return [
+        (str(i), f"#{i} · n = {entry.get('length')} · {'exact' if entry.get('exact', True) else 'fails'}")
+        for i, entry in enumerate(entries)
+    ]

@@ -4,6 +4,7 @@ The browser (assets/numbers.js) asks when the table is opened, and again wheneve
 """
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,13 +51,24 @@ def register_numbers(app: Dash, name: str, render: Callable[[ViewState], Any]) -
 def plain(shown: Component) -> Component:
     """Return one component that assets/numbers.js fills with the elements of `shown`, which have no callbacks.
 
-    Styles are named as CSS names them.
-
     Dash asks every component of a page at every change whether it concerns it: a table of a thousand cells made all
     that followed, the next table included, wait for seconds.
     """
-    written = json.dumps(_element(shown), ensure_ascii=False, separators=(",", ":"))
-    return html.Div(className="plain", **{"data-plain": written})
+    return html.Div(className="plain", **{"data-plain": written(shown)})
+
+
+def place(name: str) -> Component:
+    """Return an empty place whose property "data-plain" is set to `written(shown)`.
+
+    What Dash sets as children it makes anew each time. Here the elements that stay are kept, and with them focus,
+    scrolling and pictures.
+    """
+    return html.Div(id=name, className="plain", **{"data-plain": ""})
+
+
+def written(shown: Any) -> str:
+    """Return elements, or a list of them, as `place` takes them."""
+    return json.dumps(_element(shown), ensure_ascii=False, separators=(",", ":"))
 
 
 def _element(shown: Any) -> Any:
@@ -65,15 +77,20 @@ def _element(shown: Any) -> Any:
         return [_element(part) for part in shown]
     if not isinstance(shown, Component):
         return "" if shown is None else str(shown)
-    written = shown.to_plotly_json()
-    props = {_ATTRIBUTES.get(name, name): value for name, value in written["props"].items() if name != "children"}
+    told = shown.to_plotly_json()
+    props = {_ATTRIBUTES.get(name, name): value for name, value in told["props"].items() if name != "children"}
     if "style" in props:
-        props["style"] = ";".join(f"{name}:{value}" for name, value in props["style"].items())
-    children = _element(written["props"].get("children"))
-    tag = written["type"].lower()
+        props["style"] = ";".join(f"{_css_name(name)}:{value}" for name, value in props["style"].items())
+    children = _element(told["props"].get("children"))
+    tag = told["type"].lower()
     if tag == "button":
         props.pop("type", None)
     return [tag, props, children]
+
+
+def _css_name(name: str) -> str:
+    """Return a style's name as CSS has it, grid-template-columns; a variable, --p, has its own name."""
+    return name if name.startswith("--") else re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", name)
 
 
 def at_most(count: int, rows: int = MOST_ROWS) -> np.ndarray:

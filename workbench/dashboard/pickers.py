@@ -11,6 +11,7 @@ from models.attention import Capture
 from models.errors import WorkbenchError
 from workbench.dashboard import compare_bar, comparison
 from workbench.dashboard.data import Data, RunRow
+from workbench.dashboard.numbers import place, written
 from workbench.dashboard.parts import link, message, panel
 from workbench.dashboard.recaptures import Recapturing
 from workbench.dashboard.regions import EVERYTHING, Told, follow, memory
@@ -35,7 +36,7 @@ def pickers(page: str, *more: Component) -> list[Component]:
             "Capture", dcc.Dropdown(id=f"{page}-capture", clearable=False, placeholder="none"), f"{page}-capture"
         ),
         html.Div(id=f"{page}-weights", className="weights-area"),
-        html.Div(id=f"{page}-strings", className="strings-area"),
+        html.Div(place(f"{page}-strings-list"), className="strings-area"),
         *more,
     ]
 
@@ -93,10 +94,10 @@ def register(app: Dash, data: Data, page: str, path: str) -> None:
         ClientsideFunction("workbench", "go"), Output(f"{page}-go", "id"), Input(f"{page}-go", "data")
     )
 
-    def render_strings(view: ViewState) -> tuple[Component]:
+    def render_strings(view: ViewState) -> tuple[str]:
         chosen = selected(data, view)
         compare = compare_link(data, chosen, view, path, by_head=page == "attention")
-        return (string_list(chosen.listed, chosen.view.string, view, path, compare),)
+        return (written(string_list(chosen.listed, chosen.view.string, view, path, compare)),)
 
     def render_state(view: ViewState) -> tuple[Any, str]:
         try:
@@ -118,7 +119,9 @@ def register(app: Dash, data: Data, page: str, path: str) -> None:
         quiet=True,
     )
 
-    follow(app, f"{page}-strings", [Output(f"{page}-strings", "children")], EVERYTHING, render_strings, tick=waits)
+    follow(
+        app, f"{page}-strings", [Output(f"{page}-strings-list", "data-plain")], EVERYTHING, render_strings, tick=waits
+    )
     app.clientside_callback(
         ClientsideFunction("workbench", "rest"),
         Output(waits, "disabled"),

@@ -12,6 +12,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from workbench.dashboard.guard import message_of
+from workbench.dashboard.numbers import written
 from workbench.dashboard.parts import message
 from workbench.dashboard.state import ViewState, require_known
 from workbench.figures import empty_figure
@@ -109,6 +110,9 @@ def _explained(error: Exception, outputs: Sequence[Output]) -> list[Any]:
     for output in outputs:
         if output.component_property == "children":
             values.append([] if told else message(error))
+            told = True
+        elif output.component_property == "data-plain":
+            values.append(written([] if told else message(error)))
             told = True
         elif output.component_property == "figure":
             values.append(empty_figure("") if told else empty_figure(as_markup(message_of(error))))

@@ -12,6 +12,7 @@ from workbench.figures.coordinates import (
     coordinates_by_index,
     index_line,
     learned_steps,
+    path_difference,
 )
 from workbench.figures.curves import LengthCurve, TrainingCurve, length_generalisation, training_curves
 from workbench.figures.style import SCHEME_STYLES, empty_figure, scheme_style
@@ -31,6 +32,7 @@ __all__ = [
     "index_line",
     "learned_steps",
     "length_generalisation",
+    "path_difference",
     "row_distribution",
     "scheme_style",
     "training_curves",

@@ -71,7 +71,7 @@ def coordinate_path(
     )  # fmt: skip
     _add_kinds(figure, path, drawn, path.columns, path.rows, "column %{x:.2f}, row %{y:.2f}")
     both = [path, beside or path]
-    low, high = _padded(np.concatenate([p.rows for p in both]), 0.35)
+    low, high = _padded(np.concatenate([p.rows for p in both]), 0.35, share=0.15)  # room for names above markers
     return titled(
         figure,
         title,
@@ -90,7 +90,8 @@ def both_paths(first: TokenPath, second: TokenPath, called: tuple[str, str]) -> 
         float(np.abs(np.asarray(one)[:common] - np.asarray(other)[:common]).max())
         for one, other in ((first.columns, second.columns), (first.rows, second.rows))
     ]
-    title = f"Up to {apart[0]:.1f} columns and {apart[1]:.1f} rows apart: {names_of[0]}, dashed {names_of[1]}"
+    far = f"Up to {apart[0]:.1f} columns and {apart[1]:.1f} rows apart" if max(apart) >= 0.05 else "At the same places"
+    title = f"{far}: {names_of[0]}, dashed {names_of[1]}"
     figure = coordinate_path(first, title=title, column_name="column (tokens)", row_name="row", beside=second)
     drawn = second.drawn(second.columns, second.rows)
     kinds = np.asarray(second.kinds)[drawn]
@@ -111,6 +112,24 @@ def both_paths(first: TokenPath, second: TokenPath, called: tuple[str, str]) -> 
         )
     )
     return figure
+
+
+def path_difference(first: TokenPath, second: TokenPath) -> go.Figure:
+    """Draw column and row of the first minus those of the second over the tokens that both have, symmetric around 0."""
+    common = min(len(first.names), len(second.names))
+    apart = [
+        np.asarray(one)[:common] - np.asarray(other)[:common]
+        for one, other in ((first.columns, second.columns), (first.rows, second.rows))
+    ]
+    drawn = first.drawn(first.columns, first.rows)
+    drawn = np.unique(np.concatenate([drawn[drawn < common], *(thin(np.arange(common), d, _DRAWN)[0] for d in apart)]))
+    reach = 1.08 * max(0.5, *(float(np.nanmax(np.abs(d), initial=0.0)) for d in apart))
+    figure = go.Figure()
+    for values, name, color in ((apart[0], "column", "#0072b2"), (apart[1], "row", "#d55e00")):
+        figure.add_trace(_over_index(drawn, values, first.names, name, color, "solid", 2.0))
+    shown = TokenPath(first.names[:common], first.kinds[:common], first.rows[:common], first.columns[:common])
+    sides = axis("difference (tokens, rows)", range=[-reach, reach], zeroline=True, zerolinecolor=QUIET)
+    return _indexed(figure, shown, "First − second, token by token", sides)
 
 
 def index_line(path: TokenPath, *, title: str, value_name: str) -> go.Figure:
@@ -225,9 +244,9 @@ def _add_kinds(figure: go.Figure, path: TokenPath, drawn: np.ndarray, x: np.ndar
         )
 
 
-def _padded(values: np.ndarray, least: float) -> list[float]:
+def _padded(values: np.ndarray, least: float, share: float = 0.06) -> list[float]:
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    pad = max(least, 0.06 * (high - low))
+    pad = max(least, share * (high - low))
     return [low - pad, high + pad]

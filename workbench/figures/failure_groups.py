@@ -18,6 +18,8 @@ from workbench.figures.style import INK, QUIET, axis, fade, titled, weight_color
 HEIGHT = 340
 MOST_NAMED = 8  # lengths up to which the numbers stand in the cells
 _UPRIGHT = 6  # lengths up to which they stand beside each other on the axis
+_MOST_TICKS = 10
+_SIGNED = 4  # lengths up to which numbers with a sign have room at full size
 _STRONGEST = 0.8  # opacity of a difference of 1: text on it stays readable
 _LONGEST_NAME = 24
 
@@ -40,23 +42,29 @@ def group_maps(first: Sequence[GroupContent], second: Sequence[GroupContent], ca
     one, other = cells_of(first), cells_of(second)
     names = list(dict.fromkeys(name for name, _ in (*one, *other)))
     lengths = sorted({length for _, length in (*one, *other)})
+    upright = len(lengths) <= _UPRIGHT
+    below = -0.3 if upright else -0.46  # where the colour bars stand, in heights of the maps
     figure = make_subplots(rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.025)
     for column, (cells, name) in enumerate(zip((one, other), called, strict=True), start=1):
         _add_map(
             figure, column, names, lengths, partial(_match, cells), partial(_told, cells),
             {"zmin": 0, "zmax": 1, "colorscale": weight_colorscale("cividis", "linear"), "showscale": column == 1,
-             "colorbar": _bar(0.32, "exact match (share of strings)", [0, 0.25, 0.5, 0.75, 1])},
+             "colorbar": _bar(0.32, below, "exact match (share of strings)", [0, 0.25, 0.5, 0.75, 1])},
             name,
         )  # fmt: skip
     _add_map(
         figure, 3, names, lengths,
         partial(difference, one, other), partial(_compared, one, other),
-        {"zmin": -1, "zmax": 1, "colorscale": _colors(), "colorbar": _bar(0.845, "first − second", [-1, 0, 1])},
+        {"zmin": -1, "zmax": 1, "colorscale": _colors(), "colorbar": _bar(0.845, below, "first − second", [-1, 0, 1])},
         "first − second",
     )  # fmt: skip
-    ticks = {"tickvals": list(range(len(lengths))), "ticktext": [f"{length:,}" for length in lengths]}
-    ticks["tickangle"] = 0 if len(lengths) <= _UPRIGHT else -45
-    rows = {"tickvals": list(range(len(names))), "ticktext": [escape(name) for name in names]}
+    every = -(-len(lengths) // _MOST_TICKS) or 1
+    ticks = {
+        "tickvals": list(range(0, len(lengths), every)),
+        "ticktext": [f"{length:,}" for length in lengths[::every]],
+        "tickangle": 0 if upright else -45,
+    }
+    rows = {"tickvals": list(range(len(names))), "ticktext": [_short(name) for name in names]}
     settings = {}
     for number in ("", "2", "3"):
         settings[f"xaxis{number}"] = axis("length", range=[-0.5, len(lengths) - 0.5], showgrid=False, **ticks)
@@ -73,7 +81,12 @@ def group_maps(first: Sequence[GroupContent], second: Sequence[GroupContent], ca
         figure,
         "Exact match by distribution and length, and what differs",
         height=HEIGHT,
-        margin={"l": 110, "r": 12, "t": 68 if any(", " in name for name in called) else 52, "b": 96},
+        margin={
+            "l": 110,
+            "r": 12,
+            "t": 68 if any(", " in name for name in called) else 52,
+            "b": 96 if upright else 122,
+        },
         **settings,
     )
 
@@ -107,10 +120,11 @@ def _add_map(
         **(written if named and not signed else {}),
     )  # fmt: skip
     if named and signed:  # on cells that are hardly painted a heatmap's own text may have their colour
+        size = 10 if len(lengths) <= _SIGNED else 9
         placed = [(x, y, z) for y, line in enumerate(values) for x, z in enumerate(line) if z is not None]
         figure.add_scatter(
             x=[x for x, _, _ in placed], y=[y for _, y, _ in placed], mode="text",
-            text=[_number(z, signed=True) for _, _, z in placed], textfont={"size": 10, "color": INK},
+            text=[_number(z, signed=True) for _, _, z in placed], textfont={"size": size, "color": INK},
             hoverinfo="skip", row=1, col=column,
         )  # fmt: skip
     missing = [(x, y) for y, line in enumerate(values) for x, z in enumerate(line) if z is None]
@@ -157,9 +171,9 @@ def _number(value: float, *, signed: bool = False) -> str:
     return text.replace("0.", ".").replace("-", "−")
 
 
-def _bar(x: float, title: str, ticks: Sequence[float]) -> dict:
+def _bar(x: float, y: float, title: str, ticks: Sequence[float]) -> dict:
     return {
-        "orientation": "h", "x": x, "xanchor": "center", "y": -0.3, "yanchor": "top", "len": 0.3, "thickness": 8,
+        "orientation": "h", "x": x, "xanchor": "center", "y": y, "yanchor": "top", "len": 0.3, "thickness": 8,
         "outlinewidth": 0, "tickvals": list(ticks), "tickfont": {"size": 10, "color": QUIET},
         "title": {"text": title, "side": "bottom", "font": {"size": 11, "color": QUIET}},
     }  # fmt: skip
@@ -172,4 +186,6 @@ def _colors() -> list[tuple[float, str]]:
 
 
 def _short(name: str) -> str:
-    return escape(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
+    """Return a name, escaped; of a long one beginning and end, where ids of runs of one recipe differ."""
+    left = _LONGEST_NAME // 2
+    return escape(name if len(name) <= _LONGEST_NAME else f"{name[:left]}…{name[left + 1 - _LONGEST_NAME :]}")

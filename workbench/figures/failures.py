@@ -237,18 +237,19 @@ def coefficient_dots(prediction: PredictionContent) -> go.Figure | None:
 
 def fixed_length_dots(
     lengths: Sequence[AtLengthContent],
-    beside: Sequence[AtLengthContent] = (),
+    beside: Sequence[AtLengthContent] | None = None,
     called: tuple[str, str] = ("first", "second"),
 ) -> go.Figure | None:
     """Probability that a failed string is more repetitive than a right one of its length; None without any.
 
     Args:
         lengths: of a report.
-        beside: of a second one, whose markers are open.
+        beside: of a second one, whose markers are open; None where there is none.
         called: names of the two.
     """
-    sides = [{one.length: one for one in of_side if _known(one.auc)} for of_side in (lengths, beside)]
-    known = sorted({*sides[0], *sides[1]})
+    asked = [{one.length: one for one in of_side} for of_side in (lengths, *([] if beside is None else [beside]))]
+    sides = [{length: one for length, one in found.items() if _known(one.auc)} for found in asked]
+    known = sorted({length for found in sides for length in found})
     if not known:
         return None
     figure, color = go.Figure(), CAUSE_COLORS["repetition"]
@@ -257,7 +258,7 @@ def fixed_length_dots(
             continue
         values = [one.auc.value or 0.0 for one in found.values()]
         figure.add_scatter(
-            x=[known.index(length) + ((-0.08, 0.08)[side] if beside else 0) for length in found],
+            x=[known.index(length) + (0 if beside is None else (-0.08, 0.08)[side]) for length in found],
             y=values,
             mode="markers",
             showlegend=False,
@@ -265,15 +266,12 @@ def fixed_length_dots(
             error_y=_bars(values, [one.auc.interval or (0, 0) for one in found.values()], color),
             customdata=[[one.length, one.failed, one.strings] for one in found.values()],
             hovertemplate="%{customdata[0]:,} tokens: %{y:.2f}<br>%{customdata[1]} of %{customdata[2]} strings fail"
-            f"<extra>{html.escape(called[side]) if beside else ''}</extra>",
+            f"<extra>{'' if beside is None else html.escape(called[side])}</extra>",
         )
-    if beside:
+    if beside is not None:
         _name_sides(figure, called, "markers", color)
     figure.add_hline(y=0.5, line={"color": REFERENCE, "width": 1, "dash": "dot"})
-    ticks = [
-        "<br>".join([f"{length:,}", *_failing([found.get(length) for found in sides[: 1 + bool(beside)]])])
-        for length in known
-    ]
+    ticks = ["<br>".join([f"{length:,}", *_failing([found.get(length) for found in asked])]) for length in known]
     return titled(
         figure,
         "At fixed length, are failed strings the more repetitive ones?",
@@ -282,14 +280,14 @@ def fixed_length_dots(
         ),
         yaxis=axis("P(failed one is more repetitive)", range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1]),
         height=320,
-        showlegend=bool(beside),
+        showlegend=beside is not None,
         legend={**_below(), "y": -0.42},
-        margin={"l": 56, "r": 12, "t": 40, "b": 108 if beside else 72},
+        margin={"l": 56, "r": 12, "t": 40, "b": 72 if beside is None else 108},
     )
 
 
 def _failing(found: Sequence[AtLengthContent | None]) -> list[str]:
-    """How many strings of a length fail, a line a report."""
+    """How many strings of a length fail, a line a report; a dash where one has none of them."""
     return ["–" if one is None else f"{one.failed} of {one.strings} fail" for one in found]
 
 

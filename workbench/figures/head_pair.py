@@ -75,9 +75,9 @@ def subtract_estimates(first: EstimateContent | None, second: EstimateContent | 
     return first.value - second.value
 
 
-def signed(value: float) -> str:
-    """Return a difference with its sign and two decimals; what rounds to nothing has no minus."""
-    return f"{0.0 if abs(value) < 0.005 else value:+.2f}"
+def signed(value: float, digits: int = 2) -> str:
+    """Return a difference with its sign and so many decimals; what rounds to nothing has no minus."""
+    return f"{0.0 if abs(value) < 0.5 * 10**-digits else value:+.{digits}f}"
 
 
 def told_apart(first: EstimateContent | None, second: EstimateContent | None) -> bool | None:
@@ -287,7 +287,7 @@ def _about(m: Matched, score: str) -> str:
     value = subtract_estimates(*m.estimates(score))
     if value is not None:
         apart = told_apart(*m.estimates(score))
-        said.append(f"difference {value:+.3f}" + (", not distinguishable" if apart is False else ""))
+        said.append(f"difference {signed(value, 3)}" + (", not distinguishable" if apart is False else ""))
     return "<br>".join(said)
 
 

@@ -20,6 +20,7 @@ from workbench.figures.tokens import axis_ticks, markup
 
 _BARS = 240
 _CHOSEN, _OTHER = "#3a86c8", "#8a97a3"
+ALIKE = 0.005  # weights that are no further apart are told as the same
 _GAP = 0.1  # of the figure's height at most, above each strip, where its name stands
 
 
@@ -145,6 +146,8 @@ def compared_bars(first: Strip, second: Strip, *, keys: slice, anchors: Sequence
     axes: dict[str, Any] = {}
     annotations = []
     told = "nothing in sight" if most is None else f"most on key {most}: {signed(float(apart[most]))}"
+    if most is not None and abs(apart[most]) < ALIKE:
+        told = "alike"
     said = [*(_weights_said(strip) for strip in (first, second)), f"First − second · {told}"]
     for place, text in enumerate(said):
         top = 1 - place * (size + _GAP) - _GAP

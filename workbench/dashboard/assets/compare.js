@@ -87,6 +87,8 @@
     text: ["of", "capture", "string"]
   };
 
+  var UNREAD = "Give tokens as digits, 0110, or as numbers with dots between, 12.7.3.";
+
   // A typed string as the address has it, "0110" or "12.7.3"; null where it is none.
   function typed(text) {
     var parts = text.trim().split(/[ .,]+/);
@@ -97,7 +99,8 @@
     var list = within(event, "select[data-beside], #beside-text");
     if (!list) { return; }
     var value = list.tagName === "SELECT" ? list.value : typed(list.value);
-    if (value === null) { return; }
+    if (list.setCustomValidity) { list.setCustomValidity(value === null ? UNREAD : ""); }
+    if (value === null) { list.reportValidity(); return; }
     var named = {}, said = new URLSearchParams(window.location.search).get("beside") || "same";
     if (said !== "same") {
       said.split(",").forEach(function (part) { named[part.split(":")[0]] = part.slice(part.indexOf(":") + 1); });
@@ -114,6 +117,10 @@
     }
     var parts = Object.keys(named).map(function (key) { return key + ":" + named[key]; });
     go({ beside: parts.join(",") || "same" });
+  });
+
+  document.addEventListener("input", function (event) {
+    if (within(event, "#beside-text")) { event.target.setCustomValidity(""); }
   });
 
   // ---- cursors of maps that show the same rows and keys ----
@@ -169,6 +176,11 @@
     return value > 0 && value < 0.0001 ? "< 0.0001" : value.toFixed(4);
   }
 
+  function signed(value) {
+    var told = value.toFixed(4);
+    return Number(told) === 0 ? "0.0000" : (value > 0 ? "+" : "") + told;
+  }
+
   function point(from, query, key) {
     clearCrosshairs();
     var readout = document.getElementById("compare-readout");
@@ -180,7 +192,7 @@
     var pooled = cells && cells._fullData && cells._fullData[0].zmax === 255 ? "largest weight" : "weight";
     readout.textContent = "query " + query + " → key " + key + " · " + pooled + ": first " + text(first) +
       ", second " + text(second) +
-      (Number.isFinite(minus) ? " · difference " + (minus > 0 ? "+" : "") + minus.toFixed(4) : "");
+      (Number.isFinite(minus) ? " · difference " + signed(minus) : "");
   }
 
   // Plotly covers the page while a button is down, so only it can tell of a double click.
@@ -287,12 +299,28 @@
 
   var holds = null;  // what finds the control that has the focus
 
-  function nameOf(element) {
+  function selectorOf(element) {
     if (element.matches("[data-maximise]")) { return '[data-maximise="' + element.dataset.maximise + '"]'; }
     if (element.matches(".steps-slider")) { return ".steps-slider"; }
-    if (element.matches("select[data-beside]")) { return "#" + element.id; }
+    if (element.matches("select[data-beside], #beside-text")) { return "#" + element.id; }
     var key = element.getAttribute("aria-keyshortcuts");
     return key && key.length === 1 ? '[aria-keyshortcuts="' + key + '"]' : null;
+  }
+
+  function saidBy(link) { return link.getAttribute("aria-label") || link.textContent || link.title; }
+
+  function finderOf(element) {
+    var selector = selectorOf(element), around = element.closest("[id]");
+    if (selector) { return function () { return document.querySelector(selector); }; }
+    if (!element.matches("#page a") || !around) { return null; }
+    var said = saidBy(element), where = around.id, compares = element.closest(".compare-head");
+    return function () {
+      var now = document.getElementById(where);
+      var links = now ? Array.from(now.querySelectorAll("a")) : [];
+      var same = links.find(function (link) { return saidBy(link) === said; });
+      // Who leaves the comparison is where it can be begun again.
+      return same || (compares && !links.length ? document.querySelector('a[aria-keyshortcuts="c"]') : null);
+    };
   }
 
   function hold() {
@@ -301,11 +329,11 @@
       if (button && button.getAttribute("aria-pressed") !== "true") { button.setAttribute("aria-pressed", "true"); }
     }
     if (!holds || (document.activeElement && document.activeElement !== document.body)) { return; }
-    var again = document.querySelector(holds);
+    var again = holds();
     if (again) { again.focus({ preventScroll: true }); }
   }
 
-  document.addEventListener("focusin", function (event) { holds = event.target.matches ? nameOf(event.target) : null; });
+  document.addEventListener("focusin", function (event) { holds = event.target.matches ? finderOf(event.target) : null; });
   document.addEventListener("pointerdown", function () { holds = null; }, true);
   new MutationObserver(hold).observe(document.documentElement, { subtree: true, childList: true });
 

@@ -164,6 +164,52 @@
     }
   }
 
+  // What is the same for every cell of a line or column is not sent with each of them.
+  function placeCells() {
+    document.querySelectorAll(".token-grid:not([data-placed]) > .cols").forEach(function (cols) {
+      var labels = cols.parentElement.querySelectorAll(".col-label");
+      cols.parentElement.dataset.placed = "true";
+      Array.from(cols.children).forEach(function (col, k) {
+        labels.forEach(function (label, line) {
+          var cell = col.children[line + 1];
+          if (!cell || !cell.matches("button")) { return; }
+          cell.dataset.line = line;
+          cell.dataset.k = k;
+          cell.tabIndex = line === 0 && k === 0 ? 0 : -1;
+          cell.title = label.textContent + " " + k + ": " + cell.title;
+        });
+      });
+    });
+  }
+
+  // Where the columns go on below, the lines are named again.
+  function nameLines() {
+    document.querySelectorAll(".token-grid > .cols").forEach(function (cols) {
+      var labels = cols.parentElement.querySelector(".labels"), last = null;
+      var said = Array.from(labels.querySelectorAll(".col-label"), function (label) { return label.textContent; });
+      cols.style.setProperty("--labels", labels.offsetWidth + "px");
+      Array.from(cols.children, function (col) {
+        var below = last !== null && col.offsetTop > last;
+        last = col.offsetTop;
+        return [col, below];
+      }).forEach(function (pair) {
+        if (pair[1]) { pair[0].dataset.named = said.join("\n"); } else { delete pair[0].dataset.named; }
+      });
+    });
+  }
+
+  var naming = null;
+
+  function drawnAnew() {
+    placeCells();
+    if (naming === null) {
+      naming = requestAnimationFrame(function () { naming = null; nameLines(); });
+    }
+  }
+
+  new MutationObserver(drawnAnew).observe(document.documentElement, { subtree: true, childList: true });
+  window.addEventListener("resize", drawnAnew);
+
   var AGAIN = 300;  // milliseconds between looks for a model
   var SETTLED = 400;  // and until the regions of a page whose model was there at once have answered for themselves
   var waited = {};  // pages that wait for a model

@@ -41,15 +41,42 @@
     var element = document.createElement(what[0]);
     if (what[0] === "button") { element.type = "button"; }
     Object.keys(attributes).forEach(function (name) { element.setAttribute(name, attributes[name]); });
+    element.given = Object.keys(attributes);
     element.append(made(what[2]));
     return element;
+  }
+
+  // Makes `old` what `fresh` is and keeps the elements that both have, so that focus and scrolling stay where they were.
+  function become(old, fresh) {
+    if (old.nodeName !== fresh.nodeName) { old.replaceWith(fresh); return; }
+    if (old.nodeType === Node.TEXT_NODE) {
+      if (old.data !== fresh.data) { old.data = fresh.data; }
+      return;
+    }
+    (old.given || []).forEach(function (name) {  // what other scripts gave it stays
+      if (!fresh.hasAttribute(name)) { old.removeAttribute(name); }
+    });
+    fresh.given.forEach(function (name) {
+      var value = fresh.getAttribute(name);
+      if (old.getAttribute(name) !== value) { old.setAttribute(name, value); }
+    });
+    old.given = fresh.given;
+    adopt(old, fresh);
+  }
+
+  function adopt(old, fresh) {
+    var olds = Array.from(old.childNodes), news = Array.from(fresh.childNodes);
+    news.forEach(function (node, at) { if (at < olds.length) { become(olds[at], node); } else { old.append(node); } });
+    olds.slice(news.length).forEach(function (node) { node.remove(); });
   }
 
   function fill() {
     document.querySelectorAll(".plain[data-plain]").forEach(function (place) {
       if (place.filled === place.dataset.plain) { return; }
       place.filled = place.dataset.plain;
-      place.replaceChildren(made(JSON.parse(place.dataset.plain)));
+      var fresh = document.createDocumentFragment();
+      if (place.dataset.plain) { fresh.append(made(JSON.parse(place.dataset.plain))); }
+      adopt(place, fresh);
     });
   }
 

@@ -11,6 +11,12 @@
     try { localStorage.setItem(THEME, name); } catch (error) { /* private window: kept until it closes */ }
   }
 
+  // Older links name the checkpoint "step"; whatever changes the address looks for one name.
+  var renewed = window.location.search.replace(/([?&])step=/g, "$1checkpoint=");
+  if (renewed !== window.location.search) {
+    window.history.replaceState({}, "", window.location.pathname + renewed + window.location.hash);
+  }
+
   // The page is not there yet when the browser looks for what "#help-words" names: it is looked for once it is.
   var anchor = window.location.hash.slice(1);
 

@@ -10,7 +10,7 @@ from models.errors import WorkbenchError
 from workbench.dashboard import exports, pickers, token_view, weights_bar
 from workbench.dashboard.data import Data
 from workbench.dashboard.guard import message_of
-from workbench.dashboard.numbers import numbers_of, register_numbers
+from workbench.dashboard.numbers import numbers_of, place, register_numbers, written
 from workbench.dashboard.overviews import Pending
 from workbench.dashboard.pages import (
     attention_compare,
@@ -50,7 +50,7 @@ _SHOWN_BY_MAP = (*_STRING, "layer", "head", "zoom", "beside", *sorted(_RESTYLED)
 def layout() -> Component:
     """Return the skeleton of the page."""
     regions = ("around", "map", "row")
-    heads = html.Div(id="attention-heads", className="heads-area")
+    heads = html.Div(place("attention-heads-shown"), id="attention-heads", className="heads-area")
     graph = dcc.Graph(id="attention-map", config=_CONFIG, className="graph", figure=empty_figure(""))
     middle = [
         html.Div(id="attention-bar", className="toolbar"),
@@ -133,14 +133,15 @@ def register(app: Dash, data: Data) -> None:
         frame = token_frame(chosen, data.store.option) if tokens else []
         bar, below = toolbar(chosen, view), foot(chosen, view)
         ready = not attention_compare.waits(data, view)
-        return heads, bar, frame, below, not tokens, tokens, open_head_drawn, weights, ready
+        return written(heads), bar, frame, below, not tokens, tokens, open_head_drawn, weights, ready
 
     # One region, since all of it holds links that carry the whole view: each more would cost a request a click.
     follow(
         app,
         "attention-around",
         [
-            *(Output(f"attention-{part}", "children") for part in ("heads", "bar", "token-view", "foot")),
+            Output("attention-heads-shown", "data-plain"),
+            *(Output(f"attention-{part}", "children") for part in ("bar", "token-view", "foot")),
             Output("attention-token-view", "hidden"),
             Output("attention-map-tab", "hidden"),
             Output("attention-heads-tick", "disabled"),

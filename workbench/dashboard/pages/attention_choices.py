@@ -2,6 +2,7 @@
 
 from dash.development.base_component import Component
 
+from models.attention import Capture
 from models.errors import WorkbenchError
 from workbench.dashboard.beside import Beside
 from workbench.dashboard.compare_bar import Bar, Choice, compare_bar
@@ -25,12 +26,18 @@ def bar(data: Data, view: ViewState, path: str, first: Selection, pair: Pair | N
     listed = choices(data, view.beside or Beside(), first, pair)
     if pair is None:
         return compare_bar(Bar(None, listed), view, path)
-    return compare_bar(Bar(names(pair), listed, swapped(pair), pair.second.notes), view, path)
+    return compare_bar(Bar(names(pair), listed, swapped(pair), notes_of(pair)), view, path)
+
+
+def notes_of(pair: Pair) -> tuple[str, ...]:
+    """Return what of the second was replaced, and whether nothing is left to compare."""
+    notes = tuple(f"Second: {note}" for note in pair.second.notes)
+    same = "Both are the same: choose other weights, another string or another head for the second."
+    return (*notes, same) if pair.same else notes
 
 
 def choices(data: Data, beside: Beside, first: Selection, pair: Pair | None) -> list[Choice]:
-    """Return what is chosen by a list each."""
-    at = pair.second if pair else first
+    """Return what is chosen by a list each; without a pair, of the run and capture that the second names."""
     runs = [(row.id, row.id) for row in data.runs() if row.readable and row.id != first.run.id]
     own = _run_of(data, beside) or first.run
     same = first.owner.id == own.id
@@ -39,21 +46,27 @@ def choices(data: Data, beside: Beside, first: Selection, pair: Pair | None) -> 
         for option in capture_options(data, own)
         if not (same and option["value"] == first.view.capture)
     ]
-    rests = resting_step(data, at.run, at.owner, at.listed)
-    steps = [(str(step), f"step {step:,}") for step in steps_of(data, at.run, rests)]
+    run, owner, capture = _named(data, own, beside, first)
+    if pair:
+        run, owner, capture = pair.second.run, pair.second.owner, pair.second.listed
+    rests = resting_step(data, run, owner, capture)
+    steps = [(str(step), f"step {step:,}") for step in steps_of(data, run, rests)]
     as_first = "of step" if beside.run is None else "newest: step"
-    strings = at.listed.about["strings"]
+    strings = capture.about["strings"]
     listed = [
         (str(i), f"#{i} · n = {entry.get('length')} · {'exact' if entry.get('exact', True) else 'fails'}")
         for i, entry in enumerate(strings)
     ]
     heads = [
         (f"{layer}.{head}", f"head {layer}.{head}")
-        for layer, count in enumerate(at.capture.heads)
+        for layer, count in enumerate(pair.second.capture.heads if pair else run.heads)
         for head in range(count)
     ]
-    chosen_head = "" if beside.layer is None and beside.head is None else f"{at.view.layer}.{at.view.head}"
-    step, string = (at.step, at.view.string) if pair else (beside.checkpoint, beside.string)
+    chosen_head = ""
+    if beside.layer is not None or beside.head is not None:
+        layer, head = (getattr(pair.second.view if pair else beside, name) for name in ("layer", "head"))
+        chosen_head = f"{first.view.layer if layer is None else layer}.{first.view.head if head is None else head}"
+    step, string = (pair.second.step, pair.second.view.string) if pair else (beside.checkpoint, beside.string)
     step_now = first.step if beside.run is None else rests
     same_string = f"#{first.view.string}, the same" if beside.capture is None else "its first"
     same_head = f"{first.view.layer}.{first.view.head}, the same"
@@ -66,6 +79,17 @@ def choices(data: Data, beside: Beside, first: Selection, pair: Pair | None) -> 
         Choice("string", "String", listed, "" if beside.string is None else str(string), same_string),
         Choice("head", "Head", heads, chosen_head, same_head),
     ]
+
+
+def _named(data: Data, own: RunRow, beside: Beside, first: Selection) -> tuple[RunRow, RunRow, Capture]:
+    """The run that the second subject names, the one its string is from, and that capture; else those of the first."""
+    try:
+        if beside.capture is not None:
+            owner = data.run(beside.of) if beside.of else first.owner if own.id == first.run.id else own
+            return own, owner, data.capture(owner.id, beside.capture)
+    except WorkbenchError:
+        pass
+    return own, first.owner, first.listed
 
 
 def _run_of(data: Data, beside: Beside) -> RunRow | None:

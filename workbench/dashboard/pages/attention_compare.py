@@ -13,9 +13,18 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from models.errors import WorkbenchError
-from workbench.dashboard.comparison import Pair, mean_moved, most_moved, names, pair_of, second_of, subtracted
+from workbench.dashboard.comparison import (
+    Pair,
+    most_moved,
+    names,
+    pair_of,
+    second_of,
+    strings_said,
+    subtracted,
+    summarised,
+)
 from workbench.dashboard.data import Data
-from workbench.dashboard.guard import message_of
+from workbench.dashboard.guard import message_of, sentence
 from workbench.dashboard.numbers import numbers_of, register_numbers
 from workbench.dashboard.overviews import Pending
 from workbench.dashboard.pages import attention_choices, attention_map, attention_numbers
@@ -32,6 +41,8 @@ from workbench.figures.attention import pinned_shapes
 from workbench.figures.difference import difference_map, reach_of
 from workbench.views import tokens_of
 
+_MOST_CELLS = 460  # a side of either map: one of 8 bits and one of 32 bits a cell are sent in one answer, 1.4 MB
+_ALIKE = 0.005  # a difference that is shown as 0
 _LOOK_AGAIN = 400  # milliseconds, while an overview is computed or a string run under other weights
 # A change of any other field changes links alone, and of `row` an outline.
 _DRAWN = {
@@ -112,13 +123,13 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
     def render(view: ViewState, pixels: int | None) -> tuple[Any, ...]:
         if view.beside is None:  # the panels are about to go
             raise PreventUpdate
-        first, cells = selected(data, view), attention_map.cells_for(pixels)
+        first, cells = selected(data, view), cells_for(pixels)
         nothing = empty_figure("")
         try:
             pair = Pair(first, second_of(data, first, view))
         except WorkbenchError as error:
             waits = isinstance(error, Recapturing)
-            said = html.P(f"{error} …", role="status") if waits else message(error)
+            said = html.P(f"{sentence(str(error))[:-1]} …", role="status") if waits else message(error)
             alone = attention_choices.bar(data, view, path, first, None)
             return alone, said, nothing, [], nothing, [], not waits, ""
         choices = attention_choices.bar(data, view, path, first, pair)
@@ -203,7 +214,7 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
             raise PreventUpdate
         try:
             pair = pair_of(data, view)
-            count = attention_map.cells_for(pixels if type(pixels) is int else None)
+            count = cells_for(pixels if type(pixels) is int else None)
             cells = attention_map.map_view(data, pair.second, count)
             row = attention_map.strongest_row(pair.second, cells, *cell)
         except (Pending, Recapturing):  # there is no map to click on yet
@@ -219,6 +230,11 @@ def register(app: Dash, data: Data, path: str, config: dict[str, Any]) -> None:
         Input("compare-difference", "clickData"),
         prevent_initial_call=True,
     )
+
+
+def cells_for(pixels: int | None) -> int:
+    """Return how many cells a side the second map and the difference have, where they are pooled."""
+    return min(attention_map.cells_for(pixels), _MOST_CELLS)
 
 
 def second_subject(data: Data, first: Selection, view: ViewState) -> Selection | None:
@@ -265,11 +281,12 @@ def difference_figure(pair: Pair, found: Difference) -> go.Figure:
 def finding(pair: Pair, found: Difference) -> list[Component]:
     """Return in words where the two differ most: the text alternative of the difference map."""
     said: list[Component] = []
-    mean, rows = mean_moved(pair, found), most_moved(pair, found)
-    if mean is not None and rows:
+    among, called = summarised(pair, found)
+    rows = most_moved(pair, found, among)
+    if found.moved is not None and rows:
         top, tokens = rows[0], pair.first.string.token_names
-        here = [html.B(f"{mean[0]:.0%}"), f" of the attention of {mean[1]} lies on other keys"]
-        if top.share < 0.005:
+        here = [html.B(f"{found.moved[among].mean():.0%}"), f" of the attention of {called} lies on other keys"]
+        if top.share < _ALIKE:
             said.append(html.P([*here, "; both attend alike."]))
         else:
             place = (
@@ -285,23 +302,12 @@ def finding(pair: Pair, found: Difference) -> list[Component]:
         query, key = int(found.row_edges[row]), int(found.col_edges[col])
         side = "first" if value > 0 else "second"
         where = f"They differ most from query {query:,} and key {key:,} on: {abs(value):.2f} more in the {side}. "
+        if abs(value) < _ALIKE:
+            where = f"Both attend alike: no cell differs by {_ALIKE:g}. "
         honest = "Each cell is the difference of the two largest weights in it, which may stand in different places."
         said.append(html.P(where + honest))
-    return [*said, *_strings(pair)]
-
-
-def _strings(pair: Pair) -> list[Component]:
-    """What the reader has to know where the two strings are not the same."""
-    lengths = pair.first.n_tokens, pair.second.n_tokens
-    said = []
-    if lengths[0] != lengths[1]:
-        said.append(
-            f"The strings have {lengths[0]:,} and {lengths[1]:,} tokens; compared by position up to {pair.length:,}."
-        )
-    others = len(pair.differing)
-    if others:
-        said.append(f"{others:,} of {pair.length:,} tokens differ (◆ along the axes).")
-    return [html.P(" ".join(said), className="quiet")] if said else []
+    strings = strings_said(pair, marked=" (◆ along the axes)")
+    return [*said, *([html.P(" ".join(strings), className="quiet")] if strings else [])]
 
 
 def moved_table(pair: Pair, found: Difference) -> Component | list[Component]:

@@ -7,12 +7,14 @@ import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
 
+from workbench.dashboard.comparison import Pair
 from workbench.dashboard.numbers import plain
 from workbench.dashboard.pages.maximise import maximise
 from workbench.dashboard.parts import link, table, token
 from workbench.dashboard.selection import Selection
 from workbench.dashboard.state import ViewState, Zoom
 from workbench.figures import row_distribution
+from workbench.figures.head_pair import signed
 from workbench.figures.row_pair import row_pair
 from workbench.figures.tokens import markup
 from workbench.views import tokens_of
@@ -46,7 +48,7 @@ def render(
         listing = key_table(chosen, view, path, keys, top)
         if second is not None:
             ends = f"The second string ends before query {row:,}: the first alone is shown."
-            listing = html.Div([html.P(ends, className="note"), listing], className="keys-scroll")
+            listing = html.Div([html.P(ends, className="note"), listing], className="keys-below")
         return figure, row_bar(chosen, view, path), listing
     theirs = second.string.head(second.view.layer, second.view.head).row(row)
     figure = row_pair(row, weights, theirs, tokens, title=pair_title(chosen, second, weights, theirs))
@@ -88,11 +90,25 @@ def row_bar(chosen: Selection, view: ViewState, path: str, second: Selection | N
 
     said = _predicted(chosen, row)
     if second is not None:
-        said = ["First: ", *said, " · second: ", *_predicted(second, row, verb="")]
+        said = [
+            "First: ",
+            *said,
+            " · second: ",
+            *_predicted(second, row, verb=""),
+            *_another(Pair(chosen, second), row),
+        ]
     title = html.Span(["Query ", html.B(str(row)), " ", token(names[row])], className="row-name")
     links = [step("‹", row - 1, "row before"), step("›", row + 1, "row after")]
     steps = html.Span([*links, maximise("attention-right", "the row")], className="steps-links")
     return html.Div([html.Div([title, steps], className="row-head"), html.P(said, className="row-said")])
+
+
+def _another(pair: Pair, row: int) -> list[str]:
+    """Which copied token the row is about in each, where it is another one."""
+    begin = pair.copies_begin
+    if begin[0] == begin[1] or any(int(of.string.source_position[row]) < 0 for of in (pair.first, pair.second)):
+        return []
+    return [f" (token {row - begin[1]} of its copy, in the first token {row - begin[0]})"]
 
 
 def _predicted(chosen: Selection, row: int, verb: str = "predicts ") -> list[Any]:
@@ -132,7 +148,7 @@ def pair_table(
         named = [of.string.token_names[key] for of in (chosen, second)]
         tokens = [token(named[0]), *([" / ", token(named[1])] if named[0] != named[1] else [])]
         ours, other = both[:, key].tolist()
-        shown = [weight_text(ours), weight_text(other), f"{ours - other:+.4f}"]
+        shown = [weight_text(ours), weight_text(other), signed(ours - other, 4)]
         rows.append([_to_cell(chosen, view, path, key), tokens, f"{row - key:,}", *shown, _role(chosen, key)])
     listing = table(
         _PAIR_COLUMNS, rows, f"Keys that query {row} attends to most under either subject", className="keys"

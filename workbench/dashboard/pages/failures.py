@@ -144,14 +144,15 @@ def register(app: Dash, data: Data) -> None:
         return f"{stamp(view)} {ready} {is_working(jobs.all(), chosen.run.id, Kind.CAPTURE)}"
 
     def drawn_of(view: ViewState) -> tuple[failures_drawn.Drawn, str | None]:
-        """The figure, and what the one of two reports is called where there are two."""
-        chosen = chosen_or_told(view)
+        """The figure, and what the one of two reports is called where there are two; raises as `Reports.choose`."""
+        chosen = reports.choose(view)
         pair = second_or_none(reports, chosen, view)
         if pair is None or pair.same_report:
             return failures_drawn.draw(chosen, view), None
         return failures_compare_drawn.draw(data, pair, view), failures_compare_drawn.BOTH
 
     def render_drawn(view: ViewState) -> tuple[Any, ...]:
+        chosen_or_told(view)
         drawn, more = drawn_of(view)
         return failures_drawn.bar(view, more), sentence(visible_text(drawn.said)), drawn.figure, drawn.note
 

@@ -9,7 +9,7 @@ from workbench.dashboard.live_models import LiveModels
 from workbench.dashboard.pages import failures_table, failures_work
 from workbench.dashboard.pages.failures_captured import Captured, attention_view
 from workbench.dashboard.pages.failures_compare import Pair
-from workbench.dashboard.pages.failures_compare_case import lines, linked, linked_to_attention, rerun_both
+from workbench.dashboard.pages.failures_compare_case import edited_lines, lines, linked, linked_to_attention, rerun_both
 from workbench.dashboard.pages.failures_edits import longest
 from workbench.dashboard.pages.failures_evidence import evidence
 from workbench.dashboard.pages.failures_grid import MOST_WHOLE, grid, legend, segments
@@ -38,6 +38,7 @@ def case(
     run = rerun(models, chosen)
     both = rerun_both(models, pair, run.edited)
     beside = lines(pair, both) if pair is not None and both is not None else []
+    edited_beside = edited_lines(both) if both is not None else []
     found = captured.find(chosen)
     typed, attended = linked(pair, chosen), linked_to_attention(pair, chosen, captured)
     if found is None:
@@ -64,9 +65,9 @@ def case(
     return [
         heading,
         html.Div(there, className="case-buttons"),
-        outcome(chosen, run, beside, both.own if both else None),
+        outcome(chosen, run, beside, edited_beside),
         drawn,
-        legend(failure),
+        legend(failure, sure=run.now is not None or (both is not None and not both.problem)),
         edits(chosen),
     ], run.loading or (both is not None and both.loading)
 

@@ -164,9 +164,10 @@ def in_attention(pair: Pair, captured: Captured, capture: str) -> Beside | None:
     """
     to = _to(pair.first, pair.second, None)
     found = captured.find(pair.second) if pair.named else None
-    if found is not None and pair.first.run.id == pair.second.run.id:
-        to = replace(to, capture=None if found[0] == capture else found[0], string=found[1])
-    elif pair.named and found is None:
+    if found is not None:
+        same = pair.first.run.id == pair.second.run.id and found[0] == capture
+        to = replace(to, capture=None if same else found[0], string=found[1])
+    elif pair.named and pair.second.tokens != pair.first.tokens:
         return None
     return to if to != Beside() else None
 
@@ -192,7 +193,7 @@ def bar(reports: Reports, first: Chosen, view: ViewState) -> list[Component]:
             ways = [html.P(link("Open that run alone", there, className="button"), className="compare-way")]
         return [shown, message(error), *ways]
     notes = list(pair.second.notes)
-    if pair.same_report and pair.second.view.failure == first.view.failure:
+    if pair.same_report and (not pair.named or pair.second.view.failure == first.view.failure):
         notes.append("Both are the same: choose another run, report or failure.")
     choices = _choices(reports, first, view.beside, pair)
     shown = compare_bar(Bar(names(pair), choices, swapped(pair), notes), view, PATH)
@@ -205,12 +206,15 @@ def nothing_shared(reports: Reports, pair: Pair) -> Nothing | None:
     own, other = ({(g.distribution, g.length) for g in c.content.groups} for c in (pair.first, pair.second))
     if own & other or not own:
         return None
-    groups, subject = pair.first.content.groups, f"{pair.second.run.id}@{pair.second.content.step}"
+    groups, command = pair.first.content.groups, reports.command(pair.second.run.id, pair.second.content.step)
     lengths = ",".join(map(str, sorted({group.length for group in groups})))
     strings = max(group.strings for group in groups)
+    names_asked = list(dict.fromkeys(name for name, _ in sorted(own)))
+    others = set(names_asked) - {name for name, _ in other}
+    which = f" --distributions {','.join(names_asked)}" if others else ""
     return Nothing(
         "no strings of one distribution and length are in both reports. Ask the second about those of the first",
-        f"{reports.command(subject)} --lengths {lengths} --strings {strings}",
+        f"{command} --lengths {lengths} --strings {strings}{which}",
     )
 
 

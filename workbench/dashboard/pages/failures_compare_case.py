@@ -19,7 +19,7 @@ from workbench.dashboard.pages.failures_edits import longest
 from workbench.dashboard.pages.failures_evidence import evidence
 from workbench.dashboard.pages.failures_grid import Second, grid, legend
 from workbench.dashboard.pages.failures_reports import PATH, Chosen, Layout
-from workbench.dashboard.pages.failures_rerun import Outcome, outcome_of, probability, typed_view
+from workbench.dashboard.pages.failures_rerun import Outcome, outcome_of, typed_view
 from workbench.dashboard.pages.playground_copy import instead, verdict
 from workbench.dashboard.parts import link
 from workbench.dashboard.pickers import visible_text
@@ -110,24 +110,24 @@ def lines(pair: Pair, run: Rerun) -> list[Component]:
         waits = html.Progress(**{"aria-label": "loading the models"})
         return [html.P([waits, f" {called}: loading the models …"], className="rerun-wait"), _place()]
     k = failure.first_error
-    said = [_verdict(called, run.second, run.layout, k)]
+    said = [_verdict(called, run.second, run.layout)]
     sure = [float(outcome.forced.right_probability[k]) for outcome in (run.own, run.second)]
     where = "EOS" if k == failure.length else f"token {k:,}"
-    told = f"The right {where}: probability {sure[0]:.3f} in the first, {sure[1]:.3f} in the second"
-    said.append(html.P(f"{told} ({_signed(sure[0] - sure[1])}).", className="quiet"))
-    if run.edited is not None:
-        said.append(_verdict("Edited string, second", run.edited, run.layout, None))
-    return said
+    told = f"Right {where}: probability {sure[0]:.3f} in the first, {sure[1]:.3f} in the second"
+    return [*said, html.P(f"{told} ({_signed(sure[0] - sure[1])}).", className="quiet")]
 
 
-def _verdict(called: str, found: Outcome, layout: Layout, k: int | None) -> Component:
+def edited_lines(run: Rerun) -> list[Component]:
+    """Return how the second model copies the edited string; nothing where that is not known."""
+    return [] if run.edited is None else [_verdict("Edited string, second", run.edited, run.layout)]
+
+
+def _verdict(called: str, found: Outcome, layout: Layout) -> Component:
     forced, first = found.forced, found.forced.first_error
     vocabulary = [layout.name(i) for i in range(max(int(forced.predicted.max()), int(forced.targets.max())) + 1)]
     more: list[Any] = []
     if first is not None:
         more = [": ", *instead(vocabulary, int(forced.predicted[first]), int(forced.targets[first]))]
-    if k is not None:
-        more += probability(found, k)
     return verdict(called, first, len(forced.targets) - 1, *more)
 
 

@@ -1,6 +1,6 @@
 """Figures of two reports on failures: both in one figure and on one scale, each with finding and numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from workbench.content.base import EstimateContent
@@ -10,6 +10,7 @@ from workbench.dashboard.guard import sentence
 from workbench.dashboard.pages import failures_drawn
 from workbench.dashboard.pages.failures_compare import Pair, report_names
 from workbench.dashboard.pages.failures_compare_strings import same_strings
+from workbench.dashboard.pages.failures_compare_tables import minus
 from workbench.dashboard.pages.failures_drawn import PANELS, Columns, Drawn, curve_of, lengths_reached
 from workbench.dashboard.state import ViewState
 from workbench.figures import empty_figure, length_generalisation
@@ -40,7 +41,7 @@ def _difference(data: Data, pair: Pair) -> Drawn:
     keys = [*one, *(key for key in other if key not in one)]
     rows = [
         [name, f"{length:,}", _group(one.get((name, length))), _group(other.get((name, length))),
-         _minus([_match(one.get((name, length))), _match(other.get((name, length)))])]
+         minus([_match(one.get((name, length))), _match(other.get((name, length)))])]
         for name, length in keys
     ]  # fmt: skip
     columns = [("Distribution", ""), ("Length", "number"), *_sides(called)]
@@ -64,7 +65,9 @@ def difference_finding(pair: Pair) -> str:
         (sum(c[k].strings - c[k].failed for k in shared), sum(c[k].strings for k in shared)) for c in (one, other)
     ]
     left = len({*one, *other}) - len(shared)
-    groups = f"In the {len(shared):,} groups of both reports" + (f" ({left:,} more are in one alone)" if left else "")
+    known = "the one group" if len(shared) == 1 else f"the {len(shared):,} groups"
+    more = f" ({left:,} more {'is' if left == 1 else 'are'} in one alone)" if left else ""
+    groups = f"In {known} of both reports{more}"
     copied = (
         f"{groups}, {called[0]} copies {totals[0][0]:,} of {totals[0][1]:,} strings and "
         f"{called[1]} {totals[1][0]:,} of {totals[1][1]:,}"
@@ -92,7 +95,7 @@ def _law(pair: Pair) -> Drawn:
     found = [{(point.period, point.flip): point for point in content.law} for content in contents]
     rows = [
         [f"{period}", f"{flip:.2f}", *(_score(points.get((period, flip))) for points in found),
-         _minus([None if (p := points.get((period, flip))) is None else p.exact_match for points in found])]
+         minus([None if (p := points.get((period, flip))) is None else p.exact_match for points in found])]
         for period, flip in sorted({*found[0], *found[1]})
     ]  # fmt: skip
     columns = [("Period", "number"), ("Flip", "number"), *_sides(called)]
@@ -106,7 +109,7 @@ def _fixed(pair: Pair) -> Drawn:
     contents, called = _contents(pair), report_names(pair)
     found = [content.regression.fixed_length for content in contents]
     of_lengths = [{one.length: one for one in fixed.lengths} for fixed in found]
-    overall = [_estimate(fixed.auc) for fixed in found]
+    overall = ["unknown" if fixed.auc.value is None else value_text(fixed.auc) for fixed in found]
     said = (
         f"A failed string is the more repetitive of a pair of one length with probability {overall[0]} in {called[0]} "
         f"and {overall[1]} in {called[1]}; 0.5 by chance."
@@ -119,7 +122,7 @@ def _fixed(pair: Pair) -> Drawn:
                 f"{length:,}",
                 *("–" if one is None else f"{one.failed:,} of {one.strings:,}" for one in here),
                 *("–" if one is None else _estimate(one.auc) for one in here),
-                _minus([None if one is None else one.auc.value for one in here]),
+                minus([None if one is None else one.auc.value for one in here]),
             ]
         )
     columns = [
@@ -138,7 +141,7 @@ def _causes(pair: Pair) -> Drawn:
     found = [cells_of(content.groups) for content in contents]
     rows = [
         [name, f"{length:,}", *(_failed(groups.get((name, length))) for groups in found),
-         _minus([_failing(groups.get((name, length))) for groups in found])]
+         minus([_failing(groups.get((name, length))) for groups in found])]
         for name, length in dict.fromkeys([*found[0], *found[1]])
     ]  # fmt: skip
     columns = [("Distribution", ""), ("Length", "number"), *_sides(called, "failed")]
@@ -153,7 +156,9 @@ def _main_cause(content: FailuresContent, called: str) -> str:
     ranked = sorted(content.causes.items(), key=lambda item: -item[1].failures)
     most = [(name, cause.failures) for name, cause in ranked if cause.failures][:2]
     why = " and ".join(f"{count:,} by {'none of those tried' if name == 'other' else name}" for name, count in most)
-    return f"{called}: {content.failed:,} of {content.strings:,} strings fail" + (f", {why}" if why else "")
+    explained = len(content.failures)
+    among = f"of {explained:,} explained " if explained < content.failed else ""
+    return f"{called}: {content.failed:,} of {content.strings:,} strings fail" + (f", {among}{why}" if why else "")
 
 
 def _lengths(pair: Pair) -> Drawn:
@@ -170,17 +175,20 @@ def _lengths(pair: Pair) -> Drawn:
     found = [{(point.distribution, point.length): point for point in content.curves} for content in contents]
     rows = [
         [name, f"{length:,}", *(_score(points.get((name, length))) for points in found),
-         _minus([_match(points.get((name, length))) for points in found])]
+         minus([_match(points.get((name, length))) for points in found])]
         for name, length in sorted({*found[0], *found[1]}, key=lambda key: (names.index(key[0]), key[1]))
     ]  # fmt: skip
     columns = [("Distribution", ""), ("Length", "number"), *_sides(called)]
     reached = [lengths_reached(content) for content in contents]
     parts = [f"{' and '.join(_reached(lengths.get(name)) for lengths in reached)} ({name})" for name in names]
     said = (
-        f"At least half of the strings are copied up to a length, in {called[0]} and in {called[1]}, of "
+        f"Length up to which at least half of the strings are copied, in {called[0]} and in {called[1]}: "
         f"{', '.join(parts)}."
     )
     note = "The second is dashed, with open markers. Bands are 95 % Wilson intervals; trained lengths are shaded."
+    lacking = [side for side, curves in zip(("first", "second"), drawn, strict=True) if not curves]
+    missing = [f"No lengths were measured in the report of the {' and of the '.join(lacking)}."] if lacking else []
+    said = " ".join([*missing, *([said] if names else [])])
     return Drawn(said, figure, columns, rows, note)
 
 
@@ -193,7 +201,7 @@ def _rows(pair: Pair) -> Drawn:
     for kind in ROW_COLORS:
         for name, label in MASSES.items():
             found = [content.rows[kind][name] for content in contents]
-            rows.append([f"{kind} rows", label, *map(_estimate, found), _minus([one.value for one in found])])
+            rows.append([f"{kind} rows", label, *map(_estimate, found), minus([one.value for one in found])])
     for name, label in list(MASSES.items())[:2]:
         shares = [_share(content.rows["failed"][name].value) for content in contents]
         parts.append(f"{shares[0]} and {shares[1]} on {'the ' if name == 'mass_source' else ''}{label}")
@@ -245,12 +253,7 @@ def _share(value: float | None) -> str:
 
 
 def _reached(length: int | None) -> str:
-    return f"{length:,}" if length else "none measured" if length == 0 else "not asked"
-
-
-def _minus(values: Sequence[float | None]) -> str:
-    one, other = values
-    return "–" if one is None or other is None else f"{one - other:+.2f}"
+    return f"{length:,}" if length else "none" if length == 0 else "not asked"
 
 
 _DRAW: dict[str, Callable[[Pair], Drawn]] = {

@@ -76,7 +76,7 @@ class SecondSays:
             looked = self._other[failure.distribution, failure.length]
             sure = f"it drew the same {looked.strings:,} strings and lists each of the {looked.failed:,} that fail"
             return Said(None, None, True, "copied", f"The second's report does not list this string: {sure}")
-        return Said(None, None, False, "not among its failures", f"Whether it is copied is not known: {why}")
+        return Said(None, None, False, "not listed", f"Whether it is copied is not known: {why}")
 
     def _unknown(self, key: tuple[str, int]) -> str:
         """Why a string that the second report does not list may still fail; "" where it cannot."""

@@ -14,12 +14,17 @@ from workbench.dashboard.pages.failures_table import cause_mark
 from workbench.dashboard.parts import link, token
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ViewState
+from workbench.figures.failure_groups import cells_of
 from workbench.figures.failure_places import longest_repeat
 from workbench.figures.failures import CAUSE_COLORS
 from workbench.reports.failures_words import TRIED, aftermath_text
 
 _NONE = "–"
 _POINTS = "pp are percentage points"
+_OTHER_STRINGS = (
+    "The reports are not about the same lengths, distributions and numbers of strings, so these are shares of other "
+    "strings."
+)
 _PARTS = ("as a share of the string", "by its control")  # rows that belong to the one above
 _MASSES = {
     "mass_source": "On the true source",
@@ -54,10 +59,13 @@ def causes_of_both(pair: Pair, view: ViewState) -> Component:
     )
     rows = [_cause_row(name, contents, view) for name in dict.fromkeys([*contents[0].causes, *contents[1].causes])]
     caption = html.Caption(f"Causes of failures of {called[0]} and {called[1]}", className="unseen")
-    return html.Table(
+    table = html.Table(
         [caption, html.Thead([groups, head]), html.Tbody([*rows, _all_row(contents)])],
         className="failures-causes of-both",
     )
+    if _asked(contents[0]) == _asked(contents[1]):
+        return table
+    return html.Div([table, html.P(_OTHER_STRINGS, className="quiet causes-note")])
 
 
 def _cause_row(name: str, contents: Sequence[FailuresContent], view: ViewState) -> Component:
@@ -78,12 +86,12 @@ def _cause_row(name: str, contents: Sequence[FailuresContent], view: ViewState) 
             html.Td(html.Span(name, className="label", style=cause_mark(name))),
             html.Td([listed, _quiet(shares[0])], className="number"),
             html.Td([counts[1], _quiet(shares[1])], className="number"),
-            html.Td(_minus(shares, percent=True), className="number apart"),
+            html.Td(minus(shares, percent=True), className="number apart"),
             *(
                 html.Td(_decimal(value), className="number", title=hint)
                 for value, hint in zip(values, told, strict=True)
             ),
-            html.Td(_minus(values), className="number apart"),
+            html.Td(minus(values), className="number apart"),
         ],
         className="chosen" if current else "",
     )
@@ -95,9 +103,17 @@ def _all_row(contents: Sequence[FailuresContent]) -> Component:
         html.Td([f"{content.failed:,} of {content.strings:,}", _quiet(share)], className="number")
         for content, share in zip(contents, shares, strict=True)
     ]
-    cells.append(html.Td(_minus(shares, percent=True), className="number apart"))
+    # Exact match depends on which strings are asked for, so shares of other ones are not subtracted.
+    same = _asked(contents[0]) == _asked(contents[1])
+    away = minus(shares, percent=True) if same else _NONE
+    cells.append(html.Td(away, className="number apart", title=None if same else _OTHER_STRINGS))
     cells += [html.Td("") for _ in range(3)]
     return html.Tr([html.Th("failed strings", scope="row"), *cells], className="all-strings")
+
+
+def _asked(content: FailuresContent) -> dict[tuple[str, int], int]:
+    """How many strings of each distribution and length a report is about."""
+    return {key: group.strings for key, group in cells_of(content.groups).items()}
 
 
 def cases_of_both(pair: Pair) -> Component:
@@ -158,7 +174,7 @@ def _numbers(one: FailureContent, other: FailureContent) -> list[tuple[str, list
         rows.append((f"Mended: {visible_text(cause)}", shares, "percent"))
         rows.append((_PARTS[1], tuple(None if t is None else t.control for t in found), "percent"))
     return [
-        (name, [*(_written(value, kind) for value in values), _minus(values, kind=kind)])
+        (name, [*(_written(value, kind) for value in values), minus(values, kind=kind)])
         for name, values, kind in rows
         if any(value is not None for value in values)
     ]
@@ -214,7 +230,7 @@ def _same(one: str, other: str) -> str:
     return "the same" if one == other else "another"
 
 
-def _minus(values: Sequence[float | None], *, percent: bool = False, kind: str = "share") -> str:
+def minus(values: Sequence[float | None], *, percent: bool = False, kind: str = "share") -> str:
     """Return the first minus the second with its sign, a dash where one of them is not known."""
     one, other = values
     if one is None or other is None:

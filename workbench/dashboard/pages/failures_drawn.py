@@ -176,6 +176,8 @@ def lengths_finding(content: FailuresContent) -> str:
         f"{reached:,} ({name})" if reached else f"no length measured ({name})"
         for name, reached in lengths_reached(content).items()
     ]
+    if not parts:
+        return "No lengths were measured."
     return f"At least half of the strings are copied up to a length of {', '.join(parts)}."
 
 

@@ -70,7 +70,8 @@ def grid(chosen: Chosen, opens: str, opened: str, edited: Edited | None, second:
         before = stop
     if before < columns.last:
         parts.append(_gap(columns.last - before))
-    said = "The failed string, its copy, and the string as edited" if edited else "A failed string and its copy"
+    lines = ["the failed string, its copy", *(["that of the second"] if second else [])]
+    said = ", ".join(lines) + (", and the string as edited" if edited else "")
     labels = ["string", "copy", *(["second"] if second else [])]
     if edited is not None:
         labels += ["edit", *(["new copy"] if edited.free is not None else [])]
@@ -80,7 +81,7 @@ def grid(chosen: Chosen, opens: str, opened: str, edited: Edited | None, second:
         className="token-grid",
         role="group",
         **{
-            "aria-label": f"{said}; arrow keys move",
+            "aria-label": f"{said[:1].upper()}{said[1:]}; arrow keys move",
             "data-grid": "1",
             "data-opens": opens,
         },
@@ -212,8 +213,13 @@ class _Columns:
         )  # fmt: skip
 
 
-def legend(failure: FailureContent) -> Component:
-    """Return what the marks mean; only those that can occur here."""
+def legend(failure: FailureContent, *, sure: bool = False) -> Component:
+    """Return what the marks mean; only those that can occur here.
+
+    Args:
+        failure: whose marks they are.
+        sure: whether a copy that a model was just left to make is shown, which has the probability of each answer.
+    """
     marks: list[tuple[str, str, str]] = [("wrong first", failure.predicted, "first error")]
     marks.append(("given asked", failure.right, "what should have been copied"))
     if failure.competitors:
@@ -224,6 +230,9 @@ def legend(failure: FailureContent) -> Component:
         html.Span([html.Span(visible(name), className=f"cell legend-cell {kind}"), said], className="legend-part")
         for kind, name, said in marks
     ]
+    if sure:
+        bar = html.Span("0", className="cell legend-cell", style={"--p": "0.6"})
+        shown.append(html.Span([bar, "bar: probability of the answer"], className="legend-part"))
     return html.P(shown, className="legend quiet")
 
 

@@ -125,9 +125,11 @@ class Reports:
         self.data = data
         self._kept: Cache[tuple[FailuresContent, int]] = Cache(_KEPT_BYTES, lambda kept: kept[1])
 
-    def command(self, run_id: str) -> str:
-        """What to type for a report."""
-        return f"workbench failures {shlex.quote(run_id)}{self.data.store.option}"
+    def command(self, run_id: str, step: int | None = None) -> str:
+        """What to type for a report: of the newest weights, or of those of a step; raises as `Data.run` with a step."""
+        earlier = step is not None and step != self.data.opened(run_id).step
+        subject = f"{run_id}@{step}" if earlier else run_id
+        return f"workbench failures {shlex.quote(subject)}{self.data.store.option}"
 
     def steps(self, run_id: str) -> tuple[int, ...]:
         """Steps that a run keeps a report for, newest first; raises as `Data.run` does."""
@@ -157,7 +159,7 @@ class Reports:
             raise Nothing(
                 f"the report on the failures of {run.id} at step {step:,} is damaged or of another version. Make it "
                 f"again",
-                self.command(run.id),
+                self.command(run.id, step),
             ) from None
 
     def stamp(self, view: ViewState) -> str:

@@ -77,21 +77,26 @@ def rerun(models: LiveModels, chosen: Chosen) -> Rerun:
         return Rerun(chosen.tokens, problem=message_of(error))
 
 
-def outcome(chosen: Chosen, run: Rerun, beside: Sequence[Component] = (), own: Outcome | None = None) -> Component:
+def outcome(
+    chosen: Chosen,
+    run: Rerun,
+    beside: Sequence[Component] = (),
+    edited_beside: Sequence[Component] = (),
+) -> Component:
     """Return how both strings were copied, what was changed, and the edits that can be made.
 
     Args:
         chosen: the failure.
         run: of the edited string.
-        beside: what a second model makes of them.
-        own: what the model makes of the failed string, where it is known without an edit.
+        beside: what a second model makes of the failed string.
+        edited_beside: what a second model makes of the edited string.
     """
     failure = chosen.failure
     assert failure is not None
     n, k = failure.length, failure.first_error
     lines: list[Component] = []
     was = [": ", token(failure.predicted), " instead of ", token(failure.right)]
-    was += probability(run.was or own, k)
+    was += probability(run.was, k)
     lines += [verdict("Failed string", k, n, *was), *beside]
     if run.problem:
         lines.append(html.P(run.problem, className="note", role="alert"))
@@ -102,7 +107,7 @@ def outcome(chosen: Chosen, run: Rerun, beside: Sequence[Component] = (), own: O
             )
         )
     elif run.now is not None:
-        lines.append(_now(chosen, run))
+        lines += [_now(chosen, run), *edited_beside]
         lines.append(html.P(changes(chosen, run.edited), className="quiet"))
         if run.was is not None and run.was.forced.first_error != k:
             said = "The weights answer the failed string otherwise than this report says: make the report again."
@@ -144,8 +149,9 @@ def probability(found: Outcome | None, index: int) -> list[Any]:
     """Return how probable the right token `index` is, in words; nothing where that is not known."""
     if found is None or index >= len(found.forced.right_probability):
         return []
-    title = f"probability of the right token {index}, with all before it copied rightly"
-    return [html.Span(f" · right token at {found.forced.right_probability[index]:.3f}", title=title)]
+    which = "EOS" if index == len(found.forced.right_probability) - 1 else f"token {index:,}"
+    title = f"probability of the right {which}, with all before it copied rightly"
+    return [html.Span(f" · right {which} at {found.forced.right_probability[index]:.3f}", title=title)]
 
 
 def edits(chosen: Chosen) -> Component:

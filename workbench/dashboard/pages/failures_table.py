@@ -154,22 +154,26 @@ def neighbours(chosen: Chosen, view: ViewState) -> Component:
 
 
 def filters(chosen: Chosen) -> dict[str, list[dict[str, Any]]]:
-    """Return the values that failures can be listed by, with how many there are of each."""
-    failures = chosen.content.failures
+    """Return the values that failures can be listed by, with how many there are of each.
 
-    def counted(values: Sequence[Any], name: Any = str) -> list[dict[str, Any]]:
+    What is asked for is among them even where no failure is like that: a list clears itself of a value that it lacks.
+    """
+    failures, view = chosen.content.failures, chosen.view
+
+    def counted(values: Sequence[Any], asked: Any, name: Any = str) -> list[dict[str, Any]]:
         counts = Counter(values)
-        return [{"label": f"{name(value)} · {counts[value]:,}", "value": value} for value in counts]
+        named = dict.fromkeys([*counts, *([] if asked is None else [asked])])
+        return [{"label": f"{name(value)} · {counts[value]:,}", "value": value} for value in named]
 
     lengths = sorted(failure.length for failure in failures)
     return {
-        "cause": counted([f.cause for f in failures if f.cause in CAUSE_COLORS]),
+        "cause": counted([f.cause for f in failures if f.cause in CAUSE_COLORS], view.cause),
         "confirmed": [
             {"label": f"{name} · {sum(f.confirmed is value for f in failures):,}", "value": "on" if value else "off"}
             for name, value in (("confirmed", True), ("not confirmed", False))
         ],
-        "distribution": counted([failure.distribution for failure in failures]),
-        "length": counted(lengths, lambda length: f"{length:,} tokens"),
+        "distribution": counted([failure.distribution for failure in failures], view.failed_distribution),
+        "length": counted(lengths, view.failed_length, lambda length: f"{length:,} tokens"),
     }
 
 

@@ -94,7 +94,14 @@ def bar(reports: Reports, chosen: Chosen, view: ViewState) -> list[Component]:
     except WorkbenchError as error:
         return [compare_bar(Bar(None, choices(reports, chosen, view.beside, None)), view, PATH), message(error)]
     listed = choices(reports, chosen, view.beside, pair.second)
-    return [compare_bar(Bar(names(pair), listed, swapped(pair, view), pair.second.notes), view, PATH)]
+    return [compare_bar(Bar(names(pair), listed, swapped(pair, view), notes_of(pair)), view, PATH)]
+
+
+def notes_of(pair: HeadsPair) -> tuple[str, ...]:
+    """Return what of the second was replaced, and whether nothing is left to compare."""
+    notes = tuple(f"Second: {note}" for note in pair.second.notes)
+    same = pair.one_report and pair.first.head is pair.second.head
+    return (*notes, "Both are the same: choose another run, report or head for the second.") if same else notes
 
 
 def choices(reports: Reports, first: Chosen, beside: Beside, second: Chosen | None) -> list[Choice]:
@@ -106,9 +113,10 @@ def choices(reports: Reports, first: Chosen, beside: Beside, second: Chosen | No
     listed = [(str(step), f"step {step:,}") for step in steps]
     newest = f"newest: step {steps[0]:,}" if steps else "the newest"
     same = f"of step {first.content.step:,}" if beside.run in (None, first.run.id) else newest
+    listed_heads = second.content.heads if second else first.content.heads if beside.run is None else ()
     heads = [
         (f"{head.layer}.{head.head}", f"head {head.layer}.{head.head} · {visible_text(head.label)}")
-        for head in (second or first).content.heads
+        for head in listed_heads
     ]
     named = beside.layer is not None or beside.head is not None
     at = second or first

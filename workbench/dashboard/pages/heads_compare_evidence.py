@@ -26,6 +26,7 @@ from workbench.dashboard.pages.heads_strongest import Strongest
 from workbench.dashboard.parts import link, table
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ViewState
+from workbench.figures.head_pair import signed
 from workbench.figures.heads import SHARE_COLORS, effect_of, share_bars
 
 _SIDES = ("First", "Second")
@@ -146,7 +147,7 @@ def _made_of(pair: HeadsPair) -> Component:
     rows = []
     for kind in kinds:
         ours, theirs = (head.shares.get(kind) or 0.0 for head in heads)
-        rows.append([kind, f"{ours:.3f}", f"{theirs:.3f}", f"{ours - theirs:+.3f}"])
+        rows.append([kind, f"{ours:.3f}", f"{theirs:.3f}", signed(ours - theirs, 3)])
     columns = (("Pure head", ""), *_COLUMNS[1:])
     return described(f"{said}.", graph("heads-shares", figure), as_table(columns, rows, "Shares of both patterns"))
 

@@ -63,7 +63,10 @@ def difference_text(first: EstimateContent | None, second: EstimateContent | Non
 
 def overlap_text(first: EstimateContent | None, second: EstimateContent | None) -> str:
     """Whether two values are distinguishable by their 95 % intervals; "" where these are not known."""
-    return {None: "", True: "apart", False: "overlap: not distinguishable"}[told_apart(first, second)]
+    apart, value = told_apart(first, second), subtract_estimates(first, second)
+    if apart and value is not None and signed(value) == signed(0.0):  # which the numbers beside it do not show
+        return "apart by less than 0.01"
+    return {None: "", True: "apart", False: "overlap: not distinguishable"}[apart]
 
 
 def bare(figure: go.Figure) -> go.Figure:

@@ -82,7 +82,7 @@ class Reports:
         except WorkbenchError:
             raise Nothing(
                 f"the report on the heads of {run.id} at step {step:,} is damaged or of another version. Make it again",
-                self.command(run.id),
+                self.command(run.id if step == run.step else f"{run.id}@{step}"),
             ) from None
 
     def stepped(self, content: HeadsContent) -> HeadsContent:

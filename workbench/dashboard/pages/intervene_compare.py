@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from dash import html
@@ -18,15 +17,12 @@ from workbench.dashboard.pages import intervene_outcome
 from workbench.dashboard.pages.intervene_code import code_of_both
 from workbench.dashboard.pages.intervene_outcome import Done, heads_of, strings_of
 from workbench.dashboard.pages.intervene_tables import as_text
-from workbench.dashboard.pages.playground_strings import Chosen, choose, length_of, settings_of, write_tokens
+from workbench.dashboard.pages.playground_strings import Chosen
 from workbench.dashboard.parts import message
 from workbench.dashboard.selection import choose_run
 from workbench.dashboard.state import ViewState
 from workbench.figures.intervene import Contrast
 
-_STRINGS = ("capture", "string", "text")  # of `Beside`: what names another string
-_DRAWN = ("distribution", "period", "flip")  # settings that the address can name
-_SHOWN = 16  # characters of a typed string
 _NAMED = 4  # heads that are named one by one
 _ALIKE = 0.005  # changes that are no further apart are told as the same
 
@@ -92,13 +88,7 @@ def second_of(models: LiveModels, first: Chosen, view: ViewState) -> Chosen:
     if batch:
         live = models.get(choose_run(models.data, asked).id, asked.checkpoint)
         _require_alphabet(first, live, asked)
-    own = any(getattr(beside, name) is not None for name in _STRINGS)
-    if not own and first.origin != "captured":
-        asked = replace(asked, text=".".join(map(str, first.tokens)))
-    chosen = choose(models, asked)
-    if not own and first.origin != "captured":
-        shown = replace(chosen.view, text=first.view.text, input=first.view.input)
-        chosen = replace(chosen, view=shown, origin=first.origin, words=first.words)
+    chosen = live_pairs.read_alike(models, first, beside, asked)
     heads, notes = _heads(chosen, first, asked, names_head(beside))
     chosen = replace(chosen, view=replace(chosen.view, heads=heads or None), notes=notes)
     if heads:
@@ -128,9 +118,9 @@ def _heads(
         at, wanted = (chosen.view.layer, chosen.view.head), (asked.layer, asked.head)
         lacks = f"The second model has no head {wanted[0]}.{wanted[1]}; {at[0]}.{at[1]} is taken."
         return (at,), () if at == wanted else (lacks,)
-    ticked = heads_of(first.live, first.view)[0]
+    ticked = first.view.heads or ()
     there, lacks_some = heads_of(chosen.live, replace(chosen.view, heads=ticked))
-    if ticked and not there:
+    if not there and heads_of(first.live, first.view)[0]:
         raise UsageError(
             f"run {chosen.run.id} has no {words_of_heads(ticked)}: choose a head for the second, or tick one that "
             "both have"
@@ -168,7 +158,7 @@ def panel_of(models: LiveModels, chosen: Chosen, view: ViewState, path: str) -> 
     for choice in live_pairs.choices(models, view.beside, chosen, pair):
         if choice.name == "head":
             choice = replace(choice, same="the ticked ones")
-        if not (batch and choice.name in _STRINGS):
+        if not (batch and choice.name in live_pairs.STRINGS):
             choices.append(choice)
     if pair is None:
         return [compare_bar(Bar(None, choices), view, path), *wrong]
@@ -186,10 +176,10 @@ def names(pair: LivePair) -> tuple[str, str]:
         (
             side.run.id,
             f"step {side.live.subject.step:,}",
-            _words_of_string(side),
+            string,
             words_of_heads(heads_of(side.live, side.view)[0]),
         )
-        for side in sides
+        for side, string in zip(sides, live_pairs.strings_called(pair), strict=True)
     ]
     differs = [
         sides[0].run.id != sides[1].run.id,
@@ -201,14 +191,6 @@ def names(pair: LivePair) -> tuple[str, str]:
         ", ".join(word for word, differ in zip(side, differs, strict=True) if differ) or side[1] for side in words
     )
     return ours, theirs
-
-
-def _words_of_string(chosen: Chosen) -> str:
-    """What string it is; a typed one by its beginning, as two of them may have the same length."""
-    if chosen.origin != "typed":
-        return chosen.words
-    text = write_tokens(chosen.tokens, chosen.live.task.alphabet)
-    return f"typed {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
 
 
 def swapped(pair: LivePair, view: ViewState) -> ViewState | None:
@@ -227,21 +209,7 @@ def swapped(pair: LivePair, view: ViewState) -> ViewState | None:
             replace(second, view=replace(second.view, layer=theirs.layer, head=theirs.head)),
         )
     )
-    return replace(turned, heads=second.view.heads if named else first.view.heads, **_draws_alike(pair))
-
-
-def _draws_alike(pair: LivePair) -> dict[str, Any]:
-    """What the address must say so that the second, as the first, draws the strings that are compared."""
-    first, second = pair.first, pair.second
-    if first.origin != "generated" and first.view.input != "batch":
-        return {}
-    settings, view = settings_of(first.live, first.view), first.view
-    unsaid = [name for name in _DRAWN if getattr(view, name) is None]
-    named = {
-        name: getattr(settings, name) for name in unsaid if getattr(settings, name) != getattr(second.live.task, name)
-    }
-    lengths = [length_of(side.live, view) for side in (first, second)]
-    return named | ({"length": lengths[0]} if lengths[0] != lengths[1] else {})
+    return replace(turned, heads=second.view.heads if named else first.view.heads)
 
 
 # ---- what was done to both -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from models.errors import UsageError, WorkbenchError
 from workbench.dashboard import live_pairs, pickers
 from workbench.dashboard.data import RunRow
 from workbench.dashboard.live_models import Live, LiveModels, Loading
+from workbench.dashboard.numbers import place, written
 from workbench.dashboard.pages.playground_strings import (
     OF_STRINGS,
     captured,
@@ -83,7 +84,7 @@ def _controls(page: str) -> list[Component]:
         labelled("checkpoint", "Weights", lists["checkpoint"]),
         html.Div(id=f"{page}-input", className="input-switch"),
         labelled("capture", "Capture", lists["capture"]),
-        html.Div(id=f"{page}-strings", className="strings-area"),
+        html.Div(place(f"{page}-strings-list"), className="strings-area"),
         html.Div(
             [labelled("distribution", "Distribution", lists["distribution"]), html.Div(numbered, className="numbers")],
             id=f"{page}-drawn",
@@ -197,18 +198,19 @@ def register(app: Dash, models: LiveModels, page: str, path: str, *, batches: bo
     def render_strings(chosen: Any, view: ViewState) -> tuple[Any]:
         owner = choose_owner(models.data, chosen.run, view)
         if view.input != "captured" or not owner.captures:
-            return ([],)
+            return ("",)
         capture_id, capture, index = captured(models, chosen.run, view)
         shown = replace(view, run=chosen.run.id, of=chosen.view.of, capture=capture_id, string=index, text=None)
         listed = pickers.string_list(capture, index, shown, path)
         if owner.id == chosen.run.id:
-            return (listed,)
+            return (written(listed),)
         own = link("Strings of this run", path + view.change(of=None, capture=None).query())
-        return (
-            [html.P(["Captured from ", html.Span(owner.id, className="id"), ". ", own], className="quiet"), listed],
-        )
+        whose = html.P(["Captured from ", html.Span(owner.id, className="id"), ". ", own], className="quiet")
+        return (written([whose, listed]),)
 
-    follow_live(app, models, page, "strings", [Output(f"{page}-strings", "children")], EVERYTHING, render_strings)
+    follow_live(
+        app, models, page, "strings", [Output(f"{page}-strings-list", "data-plain")], EVERYTHING, render_strings
+    )
 
 
 def changed(name: str, value: Any) -> dict[str, Any]:
@@ -233,6 +235,7 @@ def choices(models: LiveModels, view: ViewState) -> dict[str, Any]:
         values["run"] = (values["run"][0], run.id)
         newest = view.checkpoint in (None, run.step)
         values["checkpoint"] = (step_options(models, run), _NEWEST if newest else view.checkpoint)
+        values["capture"] = ([], view.capture)
         owner = choose_owner(data, run, view)
         values["capture"] = (
             pickers.capture_options(data, owner),
@@ -243,7 +246,20 @@ def choices(models: LiveModels, view: ViewState) -> dict[str, Any]:
         values["text"] = write_tokens(choose(models, view).tokens, live.task.alphabet)
     except WorkbenchError:  # the page's state says what is wrong; what is known is shown
         values["text"] = values["text"] or view.text
+    for name in _LISTS:
+        values[name] = (with_value(*values[name]), values[name][1])
     return values
+
+
+def with_value(options: list[dict[str, Any]], value: Any) -> list[dict[str, Any]]:
+    """Return the options of a list with its value among them.
+
+    A list drops a value that it does not hold, which would look as if a person had chosen nothing: what the address
+    names would be forgotten before anybody reads that it is not there.
+    """
+    if value is None or any(option["value"] == value for option in options):
+        return options
+    return [*options, {"label": f"{value} · not there", "value": value}]
 
 
 def drawn_values(live: Live, view: ViewState) -> dict[str, Any]:

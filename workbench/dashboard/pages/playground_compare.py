@@ -17,10 +17,9 @@ from workbench.dashboard.pages.playground_pairs import same_copy
 from workbench.dashboard.pages.playground_row import Query
 from workbench.dashboard.parts import link, token
 from workbench.dashboard.state import ViewState
-from workbench.figures.playground import Strip, compared_bars, signed
+from workbench.figures.playground import ALIKE, Strip, compared_bars, signed
 
 _TOP = 10
-_ALIKE = 0.005  # weights that are no further apart are told as the same
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def finding(both: Both) -> str:
     apart = both.apart
     most = int(np.abs(apart).argmax())
     said = f"From query {both.first.row} both heads attend alike"
-    if abs(apart[most]) >= _ALIKE:
+    if abs(apart[most]) >= ALIKE:
         said = (
             f"From query {both.first.row} most apart on key {most}: first {first[most]:.2f}, second "
             f"{second[most]:.2f}, {signed(float(apart[most]))}"

@@ -67,7 +67,7 @@ def copies(
             verdicts.append(told(copy, subject, f"{side}: {name}" if two else "", path if side == "first" else None))
         if two:
             lines.append(Line("difference", difference_cells(subjects, decoded)))
-            apart.append(f"{'free-running' if free else 'teacher-forced'} {_most_apart(decoded)}")
+            apart.append(f"{'free-running' if free else 'teacher-forced'} {_most_apart(subjects, decoded)}")
         if not free and (chosen.fed or chosen.view.mode == "forced"):
             lines.append(Line("fed, first" if both_strings else "fed", fed_cells(chosen, rows)))
     if pair is not None:
@@ -127,10 +127,13 @@ def copied_cells(chosen: Chosen, copy: "Decoded", rows: Sequence[int]) -> list[C
 
 
 def difference_cells(subjects: Sequence[Chosen], decoded: Sequence["Decoded"]) -> list[Cell | None]:
-    """Return the probability of the right token, first minus second, as far as both copies go."""
+    """Return the probability of the right token, first minus second, as far as both have a token to copy."""
     one, other = decoded
+    count = _common(subjects, decoded)
     cells: list[Cell | None] = []
-    for k, (p, q) in enumerate(zip(one.right_probability.tolist(), other.right_probability.tolist(), strict=False)):
+    for k, (p, q) in enumerate(
+        zip(one.right_probability[:count].tolist(), other.right_probability[:count].tolist(), strict=True)
+    ):
         apart = p - q
         sign, kind = ("·", "alike") if abs(apart) < _ALIKE else ("+", "more") if apart > 0 else ("−", "less")
         right = [subject.names[int(copy.targets[k])] for subject, copy in zip(subjects, decoded, strict=True)]
@@ -195,11 +198,18 @@ def after_fed(chosen: Chosen, hits: np.ndarray, path: str | None) -> list[Any]:
     return [said, link("Feed the right copy", back, title="Undo what is fed in place of right tokens")]
 
 
-def _most_apart(decoded: Sequence["Decoded"]) -> str:
+def _common(subjects: Sequence[Chosen], decoded: Sequence["Decoded"]) -> int:
+    """How many tokens of two copies are compared: of strings of different length, EOS is at no common place."""
+    count = min(len(copy.right_probability) for copy in decoded)
+    lengths = {subject.length for subject in subjects}
+    return count if len(lengths) == 1 else min(count, *lengths)
+
+
+def _most_apart(subjects: Sequence[Chosen], decoded: Sequence["Decoded"]) -> str:
     """How far the probabilities of the right tokens are apart: on average, and where most."""
-    one, other = (copy.right_probability for copy in decoded)
-    count = min(len(one), len(other))
-    apart = one[:count] - other[:count]
+    count = _common(subjects, decoded)
+    one, other = (copy.right_probability[:count] for copy in decoded)
+    apart = one - other
     most = int(np.abs(apart).argmax())
     return f"{signed(float(apart.mean()))} on average, most at token {most:,} ({signed(float(apart[most]))})"
 
@@ -216,7 +226,9 @@ def _compared(subjects: Sequence[Chosen], apart: Sequence[str]) -> Component:
         common = min(first.length, second.length)
         others = sum(one != other for one, other in zip(first.tokens, second.tokens, strict=False))
         if first.length != second.length:
-            said += f" The strings have {first.length:,} and {second.length:,} tokens, compared by position."
+            said += (
+                f" The strings have {first.length:,} and {second.length:,} tokens, compared by position without EOS."
+            )
         said += f" {others:,} of {common:,} tokens differ (◆)."
     return html.P(said, className="apart-said")
 

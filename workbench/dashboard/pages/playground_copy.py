@@ -19,7 +19,7 @@ class Cell:
 
     Attributes:
         name: of the token.
-        title: what is said of it when it is pointed at.
+        title: what is said of it, behind its line and column, when it is pointed at.
         kind: style classes.
         confidence: 0 to 1, drawn as a bar; None for none.
         apart: -1 to 1, a difference, drawn as the strength of the cell's colour; None for none.
@@ -46,7 +46,8 @@ class Line:
 def token_grid(lines: Sequence[Line], grid_id: str, label: str) -> Component:
     """Return lines of tokens one below the other, in columns that wrap.
 
-    One cell is reached by Tab, the others by arrow keys (assets/live.js).
+    assets/live.js tells each cell its line and column, so that they are not sent with each of thousands of cells. One
+    cell is reached by Tab, the others by arrow keys; the lines are named again where the columns go on below.
     """
     labels = html.Span(
         [html.Span("", className="col-index"), *(html.Span(line.label, className="col-label") for line in lines)],
@@ -55,22 +56,24 @@ def token_grid(lines: Sequence[Line], grid_id: str, label: str) -> Component:
     count = max(len(line.cells) for line in lines)
     columns = [_column(lines, k) for k in range(count)]
     return html.Div(
-        [labels, *columns], id=grid_id, className="token-grid", role="group", **{"aria-label": label, "data-grid": "1"}
+        [labels, html.Div(columns, className="cols")],
+        id=grid_id,
+        className="token-grid",
+        role="group",
+        **{"aria-label": label, "data-grid": "1"},
     )
 
 
 def _column(lines: Sequence[Line], k: int) -> Component:
     number = html.Span(str(k) if k % _NUMBERED == 0 else "", className="col-index")
-    return html.Span([number, *(_cell(line, number_of, k) for number_of, line in enumerate(lines))], className="col")
+    return html.Span([number, *(_cell(line, k) for line in lines)], className="col")
 
 
-def _cell(line: Line, number: int, k: int) -> Component:
+def _cell(line: Line, k: int) -> Component:
     cell = line.cells[k] if k < len(line.cells) else None
     if cell is None:
         return html.Span("", className="cell none")
-    more = {"data-line": str(number), "data-k": str(k)}
-    if cell.at is not None:
-        more["data-at"] = str(cell.at)
+    more = {} if cell.at is None else {"data-at": str(cell.at)}
     style: dict[str, Any] = {}
     if cell.confidence is not None:
         style = {"style": {"--p": f"{cell.confidence:.3f}"}}
@@ -80,8 +83,7 @@ def _cell(line: Line, number: int, k: int) -> Component:
         visible(cell.name),
         type="button",
         className=f"cell{' long' if len(cell.name) > 1 else ''} {cell.kind}".strip(),
-        title=f"{line.label} {k}: {cell.title}",
-        tabIndex=0 if number == 0 and k == 0 else -1,
+        title=cell.title,
         **more,
         **style,
     )
