@@ -361,9 +361,10 @@ def test_lines_are_named_again_where_the_columns_go_on_below(site: Site) -> None
         "() => Array.from(document.querySelectorAll('.cols > .col'), c => [c.offsetLeft, c.dataset.named])"
     )
     assert {left for left, name in lefts if name} == {min(left for left, _ in lefts)}, "those that begin a line, alone"
+    before = named.count()
     page.set_viewport_size({"width": 1920, "height": 1000})
     page.wait_for_function(
-        "count => document.querySelectorAll('.cols > .col[data-named]').length !== count", arg=named.count()
+        "count => document.querySelectorAll('.cols > .col[data-named]').length !== count", arg=before
     )
 
 
