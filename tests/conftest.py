@@ -15,6 +15,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import pytest
 
 if TYPE_CHECKING:
+    from dash import Dash
+    from flask.testing import FlaskClient
+
+    from workbench.dashboard.data import Data
     from workbench.runs import Run, Store
     from workbench.writer import Header
 
@@ -51,6 +55,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(scope="module")
+def client(app: "Dash") -> "FlaskClient":
+    """What asks the dashboard without a browser; `app` is the module's own."""
+    client = app.server.test_client()
+    assert client.get("/").status_code == 200
+    return client
+
+
+@pytest.fixture(scope="module")
+def data(app: "Dash") -> "Data":
+    """What the dashboard reads from; `app` is the module's own."""
+    kept: Data = app.server.extensions["workbench"]
+    return kept
 
 
 @pytest.fixture(autouse=True)

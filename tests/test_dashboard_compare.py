@@ -38,19 +38,6 @@ def app(checkpointed_store: tuple[Path, dict[str, str]]) -> Dash:
     return create_app(checkpointed_store[0])
 
 
-@pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    assert client.get("/").status_code == 200
-    return client
-
-
-@pytest.fixture(scope="module")
-def data(app: Dash) -> Data:
-    kept: Data = app.server.extensions["workbench"]
-    return kept
-
-
 @pytest.fixture
 def trained(checkpointed_store: tuple[Path, dict[str, str]]) -> tuple[Path, dict[str, str]]:
     return checkpointed_store

@@ -52,13 +52,6 @@ def app(filled: tuple[Path, dict[str, str]]) -> Dash:
     return create_app(filled[0])
 
 
-@pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    assert client.get("/").status_code == 200
-    return client
-
-
 @pytest.fixture
 def reports(filled: tuple[Path, dict[str, str]]) -> Reports:
     return Reports(Data(Store(filled[0])))

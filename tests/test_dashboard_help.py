@@ -49,13 +49,6 @@ def app(filled: tuple[Path, dict[str, str]]) -> Dash:
     return create_app(filled[0])
 
 
-@pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    assert client.get("/").status_code == 200
-    return client
-
-
 def written(component: Any) -> str:
     return json.dumps(component.to_plotly_json(), default=lambda part: part.to_plotly_json(), ensure_ascii=False)
 

@@ -36,13 +36,6 @@ def app(trained_store: Path) -> Dash:
     return app
 
 
-@pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    client.get("/")
-    return client
-
-
 @pytest.fixture
 def models(app: Dash) -> LiveModels:
     return models_of(app)

@@ -43,13 +43,6 @@ def app(checkpointed_store: Trained) -> Dash:
     return create_app(checkpointed_store[0])
 
 
-@pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    client.get("/")
-    return client
-
-
 @pytest.fixture
 def models(app: Dash) -> LiveModels:
     return models_of(app)

@@ -64,13 +64,6 @@ def app(trained_store: Path) -> Dash:
     return app
 
 
-@pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    client.get("/")
-    return client
-
-
 # ---- the copy --------------------------------------------------------------------------------------------------------
 
 

@@ -46,13 +46,6 @@ def app(checkpointed_store: tuple[Path, dict[str, str]]) -> Dash:
 
 
 @pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    client.get("/")
-    return client
-
-
-@pytest.fixture(scope="module")
 def models(app: Dash) -> LiveModels:
     return models_of(app)
 

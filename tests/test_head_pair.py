@@ -19,10 +19,10 @@ from workbench.figures.head_pair import (
     labels_said,
     match,
     pair_grids,
-    signed,
     subtract_estimates,
     told_apart,
 )
+from workbench.figures.numbers import signed
 
 ESTIMATE = fake_reports.estimate
 
@@ -54,7 +54,7 @@ def test_values_are_told_apart_only_where_their_intervals_share_nothing(first: A
 def test_what_was_not_measured_has_no_difference() -> None:
     for pair in ((None, ESTIMATE(0.5)), (ESTIMATE(0.5), ESTIMATE(None)), (None, None)):
         assert subtract_estimates(*pair) is None and told_apart(*pair) is None
-    assert signed(-0.001) == "+0.00" and signed(-0.3) == "-0.30"
+    assert signed(-0.001) == "0.00" and signed(-0.3) == "−0.30" and signed(0.3) == "+0.30"
 
 
 def test_only_certain_labels_count_as_certain_ones_and_lonely_heads_are_said() -> None:
@@ -158,5 +158,5 @@ def test_of_many_heads_that_only_one_report_has_a_few_are_named() -> None:
 @pytest.mark.parametrize("digits", [2, 3, 4])
 def test_a_difference_that_rounds_to_nothing_has_no_minus(digits: int) -> None:
     tiny = 10.0**-digits
-    assert signed(-0.4 * tiny, digits) == signed(0.0, digits) == f"{0:+.{digits}f}"
-    assert signed(-2 * tiny, digits) == f"{-2 * tiny:.{digits}f}"
+    assert signed(-0.4 * tiny, digits) == signed(0.0, digits) == f"{0:.{digits}f}"
+    assert signed(-2 * tiny, digits) == f"−{2 * tiny:.{digits}f}"

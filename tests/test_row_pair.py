@@ -33,19 +33,6 @@ def app(checkpointed_store: tuple[Path, dict[str, str]]) -> Dash:
     return create_app(checkpointed_store[0])
 
 
-@pytest.fixture(scope="module")
-def client(app: Dash) -> FlaskClient:
-    client = app.server.test_client()
-    assert client.get("/").status_code == 200
-    return client
-
-
-@pytest.fixture(scope="module")
-def data(app: Dash) -> Data:
-    kept: Data = app.server.extensions["workbench"]
-    return kept
-
-
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=600))
 def test_both_rows_share_an_axis_and_the_difference_is_centred_at_zero(weights: list[tuple[float, float]]) -> None:
@@ -86,7 +73,7 @@ def test_the_keys_of_both_are_listed_with_their_difference(
     assert "under either subject" in text and "in the second" in text
     said = attention_numbers.row_said(pair.first, pair.second)
     assert f"key {int(ours.argmax())} " in said and f"key {int(theirs.argmax())} " in said
-    assert re.search(r"largest difference is at key \d+: [+-]\d\.\d\d", said)
+    assert re.search(r"largest difference is at key \d+: [+−]?\d\.\d\d", said)
     predicted = json.dumps(bar, default=lambda part: part.to_plotly_json(), ensure_ascii=False)
     assert "First: " in predicted and " · second: " in predicted
 

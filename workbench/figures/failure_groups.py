@@ -13,6 +13,7 @@ from plotly.subplots import make_subplots
 
 from workbench.content.failures import GroupContent
 from workbench.figures.difference import FIRST, SECOND
+from workbench.figures.numbers import signed
 from workbench.figures.style import INK, QUIET, axis, fade, titled, weight_colorscale
 
 HEIGHT = 340
@@ -159,7 +160,8 @@ def _compared(ones: Cells, others: Cells, key: tuple[str, int]) -> str:
         where = "in neither report" if one is other else f"only in the {'first' if other is None else 'second'}"
         return f"{where}: nothing is subtracted"
     return (
-        f"{one.exact_match - other.exact_match:+.2f}<br>first: {one.strings - one.failed:,} of {one.strings:,} copied"
+        f"{signed(one.exact_match - other.exact_match)}"
+        f"<br>first: {one.strings - one.failed:,} of {one.strings:,} copied"
         f"<br>second: {other.strings - other.failed:,} of {other.strings:,}"
     )
 

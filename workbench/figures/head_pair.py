@@ -18,6 +18,7 @@ from workbench.content.heads import HeadContent, HistoryContent
 from workbench.figures.difference import FIRST, SECOND, symmetric_reach
 from workbench.figures.head_grid import ROOMY, TIGHT, layer_names
 from workbench.figures.heads import LINES
+from workbench.figures.numbers import signed
 from workbench.figures.style import INK, QUIET, TRUTH, axis, fade, titled
 
 STACKED = 6  # heads of a layer beyond which grids stand below each other
@@ -73,11 +74,6 @@ def subtract_estimates(first: EstimateContent | None, second: EstimateContent | 
     if first is None or second is None or first.value is None or second.value is None:
         return None
     return first.value - second.value
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """Return a difference with its sign and so many decimals; what rounds to nothing has no minus."""
-    return f"{0.0 if abs(value) < 0.5 * 10**-digits else value:+.{digits}f}"
 
 
 def told_apart(first: EstimateContent | None, second: EstimateContent | None) -> bool | None:

@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 
 from workbench.figures.attention import Tokens
 from workbench.figures.difference import FIRST, SECOND, symmetric_reach
+from workbench.figures.numbers import signed
 from workbench.figures.style import INK, QUIET, RULE, TRUTH, axis, titled
 from workbench.figures.tokens import axis_ticks, markup
 
@@ -188,11 +189,6 @@ def compared_bars(first: Strip, second: Strip, *, keys: slice, anchors: Sequence
         hoversubplots="axis",
         margin={"l": 44, "r": 8, "t": 4, "b": 60},
     )
-
-
-def signed(value: float) -> str:
-    """Return a difference of weights with its sign, two digits behind the point."""
-    return f"{value:+.2f}".replace("-", "−")
 
 
 def _weights(strip: Strip, starts: np.ndarray, stop: int, width: int, color: str, number: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from workbench.dashboard.pages.attention_map import weight_on_source
 from workbench.dashboard.parts import token
 from workbench.dashboard.selection import Selection
 from workbench.figures import scheme_style
+from workbench.figures.numbers import signed
 from workbench.figures.tokens import visible
 
 _COLUMNS = (
@@ -75,5 +76,5 @@ def _row_of_both(chosen: Selection, second: Selection) -> str:
     return (
         f"Query {row} attends most to key {best[0]} ({names[0]}) in the first, with weight {ours[best[0]]:.2f}, and to "
         f"key {best[1]} ({names[1]}) in the second, with {theirs[best[1]]:.2f}. The largest difference is at key "
-        f"{most}: {ours[most] - theirs[most]:+.2f}."
+        f"{most}: {signed(ours[most] - theirs[most])}."
     )

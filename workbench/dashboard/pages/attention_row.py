@@ -14,7 +14,7 @@ from workbench.dashboard.parts import link, table, token
 from workbench.dashboard.selection import Selection
 from workbench.dashboard.state import ViewState, Zoom
 from workbench.figures import row_distribution
-from workbench.figures.head_pair import signed
+from workbench.figures.numbers import signed
 from workbench.figures.row_pair import row_pair
 from workbench.figures.tokens import markup
 from workbench.views import tokens_of

@@ -19,7 +19,7 @@ from workbench.dashboard.recaptures import Recapturing
 from workbench.dashboard.selection import Selection
 from workbench.dashboard.state import ViewState
 from workbench.figures import TokenPath, both_paths, path_difference, scheme_style
-from workbench.figures.head_pair import signed
+from workbench.figures.numbers import signed
 
 _COLUMNS = (
     ("Token", "number"), ("", ""), ("First: column", "number"), ("Row", "number"), ("Second: column", "number"),

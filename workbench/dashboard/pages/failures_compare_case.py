@@ -24,6 +24,7 @@ from workbench.dashboard.pages.playground_copy import instead, verdict
 from workbench.dashboard.parts import link
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ViewState
+from workbench.figures.numbers import signed
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def lines(pair: Pair, run: Rerun) -> list[Component]:
     sure = [float(outcome.forced.right_probability[k]) for outcome in (run.own, run.second)]
     where = "EOS" if k == failure.length else f"token {k:,}"
     told = f"Right {where}: probability {sure[0]:.3f} in the first, {sure[1]:.3f} in the second"
-    return [*said, html.P(f"{told} ({_signed(sure[0] - sure[1])}).", className="quiet")]
+    return [*said, html.P(f"{told} ({signed(sure[0] - sure[1], 3)}).", className="quiet")]
 
 
 def edited_lines(run: Rerun) -> list[Component]:
@@ -227,7 +228,3 @@ def linked_to_attention(pair: Pair | None, chosen: Chosen, captured: Captured) -
 def _place() -> Component:
     """The place of a line that is about to come."""
     return html.P(" ", className="quiet")
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")

@@ -12,6 +12,7 @@ from workbench.dashboard.pages.failures_reports import Chosen
 from workbench.dashboard.parts import link, table, token
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ViewState
+from workbench.figures.numbers import signed
 from workbench.reports.failures_words import TRIED, aftermath_text
 
 # Where a head's attention went, by kind of key; as the HTML report calls them.
@@ -171,8 +172,8 @@ def _heads_table(
                 name,
                 *(f"{float(head['mass'][kind]):.2f}" for kind in _KINDS),
                 token(str(head["copied"])) if head["copied"] else "–",
-                f"{float(head['to_right']):+.2f}",
-                f"{float(head['to_predicted']):+.2f}",
+                signed(float(head["to_right"])),
+                signed(float(head["to_predicted"])),
                 without,
             ]
         )

@@ -26,8 +26,8 @@ from workbench.dashboard.pages.heads_strongest import Strongest
 from workbench.dashboard.parts import link, table
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ViewState
-from workbench.figures.head_pair import signed
 from workbench.figures.heads import SHARE_COLORS, effect_of, share_bars
+from workbench.figures.numbers import signed
 
 _SIDES = ("First", "Second")
 _COLUMNS = (("Score", ""), ("First", "number"), ("Second", "number"), ("Difference", "number"))

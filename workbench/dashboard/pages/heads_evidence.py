@@ -27,6 +27,7 @@ from workbench.dashboard.parts import link, table
 from workbench.dashboard.pickers import visible_text
 from workbench.dashboard.state import ViewState
 from workbench.figures.heads import effect_bars, effect_of, share_bars
+from workbench.figures.numbers import signed
 from workbench.reports import keep
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
@@ -242,8 +243,8 @@ def _number(estimate: dict[str, Any]) -> str:
     if not isinstance(value, int | float):
         return "not measurable"
     if not isinstance(interval, list | tuple) or len(interval) != 2:
-        return f"{value:+.2f}"
-    return f"{value:+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
+        return signed(value)
+    return f"{signed(value)} [{signed(interval[0])}, {signed(interval[1])}]"
 
 
 def _all_scores(chosen: Chosen, view: ViewState) -> Component:

@@ -24,6 +24,7 @@ from workbench.figures.head_grid import finding as grid_finding
 from workbench.figures.head_grid import score_grid
 from workbench.figures.head_pair import SECOND_TRACES
 from workbench.figures.heads import history_lines, label_changes
+from workbench.figures.numbers import signed
 from workbench.figures.space import finding as space_finding
 from workbench.figures.space import head_space
 from workbench.figures.style import TRUTH
@@ -117,7 +118,7 @@ def space_pane(
             visible_text(point.run),
             f"{point.layer}.{point.head}",
             html.Span(**label_look(point.label or "")),
-            *(f"{value:+.2f}" for value in space.coordinates[i, :2]),
+            *(signed(value) for value in space.coordinates[i, :2]),
             "" if space.cluster is None else str(int(space.cluster[i]) + 1),
         ]
         for i, point in enumerate(space.points[:_MOST_ROWS])

@@ -16,7 +16,8 @@ from workbench.content.heads import HeadContent
 from workbench.dashboard.pages.heads_strongest import kind_of
 from workbench.dashboard.parts import mark, table
 from workbench.dashboard.pickers import visible_text
-from workbench.figures.head_pair import signed, subtract_estimates, told_apart
+from workbench.figures.head_pair import subtract_estimates, told_apart
+from workbench.figures.numbers import signed
 from workbench.figures.space import LABEL_STYLES
 
 PATH = "/heads"

@@ -12,6 +12,7 @@ from workbench.dashboard.pages.intervene_outcome import Done
 from workbench.dashboard.pages.playground_copy import Cell, Line, answer_cells, token_grid
 from workbench.dashboard.pages.playground_strings import Chosen
 from workbench.dashboard.parts import table
+from workbench.figures import numbers
 
 if TYPE_CHECKING:
     from analyses.effects import Change, Effect
@@ -84,9 +85,8 @@ def estimate_cell(estimate: "Estimate", many: bool, *, signed: bool = False) -> 
 
 
 def as_text(value: float, digits: int = 2, *, signed: bool = False) -> str:
-    """Return a number as text; what rounds to nothing has no sign."""
-    text = f"{value:{'+' if signed else ''}.{digits}f}"
-    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
+    """Return a number as text, with its sign where it is a difference."""
+    return numbers.signed(value, digits) if signed else numbers.plain_number(value, digits)
 
 
 def _with_interval(text: str, interval: tuple[float, float] | None) -> Component | str:

@@ -17,7 +17,8 @@ from workbench.dashboard.pages.playground_pairs import same_copy
 from workbench.dashboard.pages.playground_row import Query
 from workbench.dashboard.parts import link, token
 from workbench.dashboard.state import ViewState
-from workbench.figures.playground import ALIKE, Strip, compared_bars, signed
+from workbench.figures.numbers import signed
+from workbench.figures.playground import ALIKE, Strip, compared_bars
 
 _TOP = 10
 

@@ -18,6 +18,7 @@ from workbench.dashboard.pages.playground_pairs import called_by_copy, same_copy
 from workbench.dashboard.pages.playground_strings import Chosen
 from workbench.dashboard.parts import link
 from workbench.dashboard.state import ViewState
+from workbench.figures.numbers import signed
 
 if TYPE_CHECKING:
     from analyses.decoding import Decoded
@@ -138,14 +139,9 @@ def difference_cells(subjects: Sequence[Chosen], decoded: Sequence["Decoded"]) -
         sign, kind = ("·", "alike") if abs(apart) < _ALIKE else ("+", "more") if apart > 0 else ("−", "less")
         right = [subject.names[int(copy.targets[k])] for subject, copy in zip(subjects, decoded, strict=True)]
         of = right[0] if right[0] == right[1] else f"{right[0]} and {right[1]}"
-        said = f"{signed(apart)}, right token {of}: {p:.3f} and {q:.3f}"
+        said = f"{signed(apart, 3)}, right token {of}: {p:.3f} and {q:.3f}"
         cells.append(Cell(sign, said, f"apart {kind}", None, 2 * int(one.rows[k]) + int(one.free), apart))
     return cells
-
-
-def signed(value: float) -> str:
-    """Return a difference with its sign, three digits behind the point."""
-    return f"{value:+.3f}".replace("-", "−")
 
 
 def fed_cells(chosen: Chosen, rows: list[int]) -> list[Cell | None]:
@@ -211,7 +207,7 @@ def _most_apart(subjects: Sequence[Chosen], decoded: Sequence["Decoded"]) -> str
     one, other = (copy.right_probability[:count] for copy in decoded)
     apart = one - other
     most = int(np.abs(apart).argmax())
-    return f"{signed(float(apart.mean()))} on average, most at token {most:,} ({signed(float(apart[most]))})"
+    return f"{signed(float(apart.mean()), 3)} on average, most at token {most:,} ({signed(float(apart[most]), 3)})"
 
 
 def _compared(subjects: Sequence[Chosen], apart: Sequence[str]) -> Component:
