@@ -40,6 +40,7 @@ OPENED = [
     "/heads?run={rope}&beside=head:1",
     "/failures?run={rope}&beside=failure:1",
     "/coordinates?run={placed}&checkpoint=5&beside=head:1",
+    "/playground?run={trained}&text=0110100&beside=checkpoint:5",
     "/intervene?run={trained}&heads=0.0&keys=anchors&beside=checkpoint:5",
 ]
 MOVING = ("/runs", "/attention", "/failures")  # of which most is drawn late
@@ -173,7 +174,7 @@ def test_axe_finds_nothing_serious_nothing_jumps_figures_speak_and_keys_are_list
     assert set(used) <= {key for shortcut in SHORTCUTS for key in shortcut.keys}, "keys that the list does not name"
     figures = page.evaluate(FIGURES)
     assert len({figure["id"] for figure in figures}) == len(figures)
-    if "beside" in path and "/intervene" not in path:  # where one figure holds them as panels
+    if "beside" in path and path.startswith(("/attention", "/coordinates")):  # elsewhere one figure holds both
         assert len([figure for figure in figures if not figure["empty"]]) >= 3, "both subjects and their difference"
     for figure in figures:
         if not figure["empty"]:
