@@ -70,6 +70,7 @@ def test_a_typed_string_is_copied_looked_into_and_changed(site: Site) -> None:
     site.open("/playground")
     loaded(page)
     drawn(page, "playground-row")
+    expect(page.locator("#playground-text")).to_have_value(re.compile("[01]+"))  # until then it is filled
     page.locator("#playground-text").fill("0110100")
     page.locator("#playground-text").press("Enter")
     page.wait_for_url(re.compile("text=0110100"))
