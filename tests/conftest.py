@@ -58,11 +58,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def client(app: "Dash") -> "FlaskClient":
-    """What asks the dashboard without a browser; `app` is the module's own."""
+def client(app: "Dash") -> Iterator["FlaskClient"]:
+    """What asks the dashboard without a browser; `app` is the module's own and is closed with it."""
     client = app.server.test_client()
     assert client.get("/").status_code == 200
-    return client
+    yield client
+    app.server.extensions["workbench"].close()
 
 
 @pytest.fixture(scope="module")

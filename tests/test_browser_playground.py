@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from werkzeug.serving import make_server
 
-from tests.browsing import ARGUMENTS, Site, is_local
+from tests.browsing import ARGUMENTS, Site, watched
 from tests.test_browser import drawn
 from workbench.dashboard import create_app, live_models
 from workbench.runs import Store
@@ -42,19 +42,9 @@ def served(trained_store: Path) -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def site(browser: Browser, served: tuple[str, str], trained_store: Path) -> Iterator[Site]:
     address, run = served
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    site = Site(page, address, {"run": run}, trained_store)
-    page.on("console", lambda message: site.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: site.said.append(f"error: {error}"))
-    page.on("request", lambda request: site.left.append(request.url) if not is_local(request.url, address) else None)
-    page.on("response", lambda answer: site.left.append(answer.url) if answer.status >= 400 else None)
-    yield site
-    context.close()
-    assert site.said == [], "the console stays empty"
-    assert site.left == [], "nothing leaves the machine, nothing fails"
+    with watched(browser, (address, {"run": run}, trained_store), 30_000) as site:
+        site.page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
+        yield site
 
 
 def loaded(page: Page) -> None:

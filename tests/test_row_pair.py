@@ -73,7 +73,7 @@ def test_the_keys_of_both_are_listed_with_their_difference(
     assert "under either subject" in text and "in the second" in text
     said = attention_numbers.row_said(pair.first, pair.second)
     assert f"key {int(ours.argmax())} " in said and f"key {int(theirs.argmax())} " in said
-    assert re.search(r"largest difference is at key \d+: [+−]?\d\.\d\d", said)
+    assert re.search(r"largest difference is at key \d+: (0\.00|[+−]\d\.\d\d)\.", said)
     predicted = json.dumps(bar, default=lambda part: part.to_plotly_json(), ensure_ascii=False)
     assert "First: " in predicted and " · second: " in predicted
 

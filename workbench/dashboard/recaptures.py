@@ -7,6 +7,7 @@ shows captures shows it unchanged. A bounded number is kept; nothing is written 
 import shutil
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LONGEST = 4096  # tokens of a string with prefix, delimiter and copy
 LARGEST = 128 << 20  # bytes of one string
 _KEPT, _BYTES = 64, 512 << 20  # strings, and bytes of all of them
+_FAREWELL = 5.0  # seconds that closing waits at most
 _PATIENCE = 0.15  # seconds that a request waits before it says that there is something to wait for
 _FAILURES = 64
 
@@ -125,8 +127,13 @@ class Recaptures:
                     self._start(key, other)
 
     def close(self) -> None:
-        """Remove what was made."""
+        """Remove what was made; waits for the string that is being run, in the midst of which no process must end."""
         self._closed = True
+        with self._lock:
+            working = list(self._jobs.values())
+        give_up = time.monotonic() + _FAREWELL
+        for job in working:
+            job.done.wait(max(0.0, give_up - time.monotonic()))
         with self._lock:
             self._kept.clear()
             if self._home is not None:
@@ -161,6 +168,8 @@ class Recaptures:
         try:
             live = self.models.wait(wanted.run, wanted.step)
             with self._one_at_a_time:
+                if self._closed:
+                    raise WorkbenchError("the dashboard is being closed")
                 capture = self._capture(live, wanted)
             size = sum(file.stat().st_size for file in capture.folder.iterdir())
             with self._lock:
